@@ -1,0 +1,119 @@
+"""Group matching: agents on a ring of cells must gather with their group, not knowing who matters (paper, section 4.1)."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from refil.types import Defaults, Env, Observation, Outcome, Spec
+
+STEP_COST = 0.1
+MATCH_REWARD = 2.5
+ACTIONS = 3  # one cell back, stay, one cell on
+
+DEFAULTS = Defaults(
+    steps=1_000_000,
+    buffer=2000,
+    epsilon_steps=5000,
+    eval_every=10_000,
+    eval_episodes=80,
+    recurrent=False,
+    mixer="linear",
+    size=64,
+    last_action=False,
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of the game; the defaults are the paper's."""
+
+    agents: int = 8
+    cells: int = 6
+    groups: int = 2
+    horizon: int = 50  # steps after which an episode is cut off
+    random_actions: float = 0.1  # chance that an agent's action is replaced by a random one
+
+    def __post_init__(self) -> None:
+        for name in ("agents", "cells", "groups", "horizon"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"--env.{name} must be 1 or more, not {getattr(self, name)}")
+        if self.groups > self.agents:
+            raise ValueError(f"--env.groups {self.groups} is more than --env.agents {self.agents}")
+        if not 0 <= self.random_actions <= 1:
+            raise ValueError(f"--env.random-actions must be from 0 to 1, not {self.random_actions}")
+
+
+class State(eqx.Module):
+    """Where every agent is, and with whom it belongs."""
+
+    cell: Int[Array, " agents"]
+    group: Int[Array, " agents"]
+
+
+@dataclass(frozen=True)
+class GroupMatching:
+    """The game as pure functions; it has a single task, groups are drawn anew in every episode."""
+
+    config: Config
+    spec: Spec
+    tasks: tuple[()] = ()
+    task_names: tuple[str, ...] = ("group_matching",)
+
+    def reset(self, task: tuple[()], key: PRNGKeyArray) -> State:
+        """Groups are the pieces of a shuffled row of agents between sorted cuts: one may be empty or a single agent."""
+        key_order, key_cuts, key_cells = jax.random.split(key, 3)
+        agents, groups = self.config.agents, self.config.groups
+        cuts = jnp.sort(jax.random.randint(key_cuts, (groups - 1,), 0, agents))
+        place = jax.random.permutation(key_order, agents)
+        return State(
+            cell=jax.random.randint(key_cells, (agents,), 0, self.config.cells),
+            group=(place[:, None] >= cuts).sum(axis=-1),
+        )
+
+    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
+        """Move, then pay for time and for each group that came together (or take it back where one broke)."""
+        key_slip, key_action = jax.random.split(key)
+        slips = jax.random.uniform(key_slip, actions.shape) < self.config.random_actions
+        actions = jnp.where(slips, jax.random.randint(key_action, actions.shape, 0, ACTIONS), actions)
+        moved = State((state.cell + actions - 1) % self.config.cells, state.group)
+        gained = self.matched(moved) - self.matched(state)
+        solved = self.matched(moved) == self.config.groups
+        return moved, Outcome(-STEP_COST + MATCH_REWARD * gained, solved, solved)
+
+    def matched(self, state: State) -> Int[Array, ""]:
+        """How many groups stand in one cell; an empty group does."""
+        members = state.group == jnp.arange(self.config.groups)[:, None]
+        first = jnp.where(members, state.cell, self.config.cells).min(axis=-1)
+        last = jnp.where(members, state.cell, -1).max(axis=-1)
+        return (first >= last).sum()
+
+    def observe(self, state: State) -> Observation:
+        """Everyone sees everyone: cell, group and index, all one-hot."""
+        agents = self.config.agents
+        everyone = jnp.ones((agents,), bool)
+        return Observation(
+            entities=self.features(state),
+            present=everyone,
+            alive=everyone,
+            visible=jnp.ones((agents, agents), bool),
+            available=jnp.ones((agents, ACTIONS), bool),
+            group=state.group,
+        )
+
+    def features(self, state: State) -> Float[Array, "agents features"]:
+        """One row per agent."""
+        blocks = (
+            state.cell[:, None] == jnp.arange(self.config.cells),
+            state.group[:, None] == jnp.arange(self.config.groups),
+            jnp.eye(self.config.agents, dtype=bool),
+        )
+        return jnp.concatenate(blocks, axis=-1).astype(jnp.float32)
+
+
+def build(config: Config) -> Env:
+    """The game of these sizes."""
+    features = config.cells + config.groups + config.agents
+    return GroupMatching(config, Spec(config.agents, config.agents, features, ACTIONS, config.horizon))

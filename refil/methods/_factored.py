@@ -1,0 +1,164 @@
+"""What the factored methods share: their options, and Q-learning on a joint value with an imagined one beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from refil import imagination, td
+from refil.imagination import Partition
+from refil.nets.mixers import MIXERS, Positive, Vdn
+from refil.nets.utility import attention_utility
+from refil.settings import Count, Refused, Share
+from refil.types import Defaults, Episode, Method, Mixer, Model, Observation, Spec
+
+@dataclass(frozen=True)
+class UtilityOptions:
+    """The network that every agent runs."""
+
+    discount: Share = 0.99  # what the next step is worth beside this one
+    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the attention layer)
+    size: Count = Defaults.size  # width of embeddings and attention
+    memory: Count = 64  # width of the memory
+    heads: Count = 4  # attention heads
+    last_action: bool = Defaults.last_action  # networks read every agent's last action
+
+
+@dataclass(frozen=True)
+class MixerOptions(UtilityOptions):
+    """The network that joins the utilities."""
+
+    mixer: Literal["attention", "linear"] = Defaults.mixer  # two layers (QMIX) or a weighted sum
+    mixing: Count = 32  # width of the mixing layer
+    positive: Positive = "softmax"  # how mixing weights are kept positive
+
+
+@dataclass(frozen=True)
+class ImaginedOptions:
+    """The imagined value."""
+
+    imagined_weight: Share = 0.5  # its share of the loss, the paper's lambda
+    samples: Count = 1  # partitions imagined per episode and update
+
+
+@dataclass(frozen=True)
+class RandomOptions(ImaginedOptions):
+    """The random partition."""
+
+    groups: Count = 2  # sub-groups that the entities are split into
+
+
+def utility(options: UtilityOptions, spec: Spec, key: PRNGKeyArray):
+    """A fresh utility of these options."""
+    if options.size % options.heads:
+        raise Refused(f"--method.size {options.size} must be a multiple of --method.heads {options.heads}")
+    return attention_utility(
+        spec, options.recurrent, options.size, options.memory, options.heads, options.last_action, key
+    )
+
+
+def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """A fresh model with a mixing network."""
+    key_utility, key_mixer = jax.random.split(key)
+    mixer = MIXERS[options.mixer](
+        spec, options.size, options.heads, options.mixing, options.positive, options.last_action, key_mixer
+    )
+    return Model(utility(options, spec, key_utility), mixer)
+
+
+def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """A fresh model that adds utilities up."""
+    return Model(utility(options, spec, key), Vdn())
+
+
+def factored(
+    init: Callable[[PRNGKeyArray], Model],
+    discount: float,
+    partition: Partition | None = None,
+    imagined: ImaginedOptions = ImaginedOptions(imagined_weight=0.0),
+) -> Method:
+    """Q-learning on a joint value; with a partition, on an imagined value of the same target as well."""
+    if partition is None or imagined.imagined_weight == 0:
+        return Method(init, partial(plain_loss, discount=discount))
+    weight, samples = imagined.imagined_weight, imagined.samples
+    return Method(init, partial(imagined_loss, discount=discount, partition=partition, weight=weight, samples=samples))
+
+
+def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float):
+    """Double Q-learning (paper, equation 1)."""
+    obs = episodes.observations
+    q = model.utility.unroll(obs, obs.visible[None])
+    goals = goal(target, q[0], episodes, discount)
+    now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
+    value = joint_value(model.mixer, model.mixer.context(now), q, episodes, now.everything[None])
+    loss = td.squared_error(value, goals, episodes.valid)
+    return loss, {"td_loss": loss}
+
+
+def imagined_loss(
+    model: Model,
+    target: Model,
+    episodes: Episode,
+    key: PRNGKeyArray,
+    discount: float,
+    partition: Partition,
+    weight: float,
+    samples: int,
+):
+    """The same, and beside it the value imagined from within and across random groups (paper, equations 5 to 7)."""
+    obs = episodes.observations
+    sides = draw_sides(partition, obs, samples, key)
+    imagined_views = imagination.views(sides, obs.visible)  # [2 samples episodes time agents entities]
+    views = jnp.concatenate([obs.visible[None], *imagined_views])
+    q = model.utility.unroll(obs, views)
+    goals = goal(target, q[0], episodes, discount)
+
+    now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
+    context = model.mixer.context(now)
+    value = joint_value(model.mixer, context, q[:1], episodes, now.everything[None])
+    td_loss = td.squared_error(value, goals, episodes.valid)
+
+    within, across = imagination.views(sides, obs.everything)
+    imagined_loss = 0.0
+    for sample in range(samples):
+        factors = q[1 + sample :: samples]
+        mixed_views = jnp.stack([within[sample], across[sample]])[:, :, :-1]
+        imagined = joint_value(model.mixer, context, factors, episodes, mixed_views)
+        imagined_loss += td.squared_error(imagined, goals, episodes.valid) / samples
+    loss = (1 - weight) * td_loss + weight * imagined_loss
+    return loss, {"td_loss": td_loss, "imagined_loss": imagined_loss}
+
+
+def draw_sides(
+    partition: Partition, obs: Observation, samples: int, key: PRNGKeyArray
+) -> Int[Array, "samples episodes time entities"]:
+    """A fresh partition for each episode and sample."""
+    keys = jax.random.split(key, (samples, obs.group.shape[0]))
+    return jax.vmap(jax.vmap(partition), in_axes=(None, 0))(obs, keys)
+
+
+def joint_value(
+    mixer: Mixer,
+    context,
+    q: Float[Array, "factors episodes instants agents actions"],
+    episodes: Episode,
+    views: Bool[Array, "factors episodes time agents entities"],
+) -> Float[Array, "episodes time"]:
+    """The joint value of what was done, from these factors."""
+    return mixer.value(context, td.chosen(q[:, :, :-1], episodes.actions), views)
+
+
+def goal(
+    target: Model, q: Float[Array, "episodes instants agents actions"], episodes: Episode, discount: float
+) -> Float[Array, "episodes time"]:
+    """What the joint value should be: the online network chooses the next actions, the target network values them."""
+    obs = episodes.observations
+    best = td.greedy(q, obs.available)[:, 1:]
+    target_q = target.utility.unroll(obs, obs.visible[None])[:, :, 1:]
+    then = jax.tree.map(lambda leaf: leaf[:, 1:], obs)
+    next_values = target.mixer.value(target.mixer.context(then), td.chosen(target_q, best), then.everything[None])
+    return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, next_values, discount))

@@ -1,0 +1,17 @@
+"""QMIX (Attention): QMIX over a varying number of entities, by attention in utilities and mixer; REFIL without imagination."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil.methods._factored import MixerOptions, factored, mixed
+from refil.types import Method, Spec
+
+
+@dataclass(frozen=True)
+class Config(MixerOptions):
+    """Options of QMIX (Attention)."""
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    return factored(partial(mixed, config, spec), config.discount)

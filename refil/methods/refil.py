@@ -1,0 +1,19 @@
+"""REFIL: attention QMIX that also learns to explain returns by random sub-groups of entities (Iqbal et al. 2021)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil import imagination
+from refil.methods._factored import MixerOptions, RandomOptions, factored, mixed
+from refil.types import Method, Spec
+
+
+@dataclass(frozen=True)
+class Config(RandomOptions, MixerOptions):
+    """Options of REFIL."""
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    partition = partial(imagination.random_sides, groups=config.groups)
+    return factored(partial(mixed, config, spec), config.discount, partition, config)

@@ -1,0 +1,23 @@
+"""REFIL (Fixed Oracle): imagines the environment's true groups instead of random ones."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil import imagination
+from refil.methods._factored import ImaginedOptions, MixerOptions, factored, mixed
+from refil.types import Method, Spec
+
+
+@dataclass(frozen=True)
+class Config(ImaginedOptions, MixerOptions):
+    """Options of REFIL (Fixed Oracle)."""
+
+    forget_groups: bool = False  # as the released code does by mistake: true groups at the first instant only
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    partition = imagination.true_groups
+    if config.forget_groups:
+        partition = partial(imagination.at_first, partition, imagination.all_together)
+    return factored(partial(mixed, config, spec), config.discount, partition, config)

@@ -1,0 +1,17 @@
+"""VDN (Attention): the joint value is the sum of attention utilities."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil.methods._factored import UtilityOptions, factored, summed
+from refil.types import Method, Spec
+
+
+@dataclass(frozen=True)
+class Config(UtilityOptions):
+    """Options of VDN (Attention)."""
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    return factored(partial(summed, config, spec), config.discount)

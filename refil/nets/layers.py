@@ -1,0 +1,68 @@
+"""Maps over rows, initialised as PyTorch does it: every weight and bias uniform within 1/sqrt(fan in)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
+    """PyTorch's default for dense and recurrent layers."""
+    bound = fan_in**-0.5
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+class Linear(eqx.Module):
+    """rows @ weight + bias."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return rows @ self.weight + self.bias
+
+    def then(self, following: "Linear") -> "Linear":
+        """This map and the following one as one map: nothing non-linear stands between them."""
+        return Linear(self.weight @ following.weight, self.bias @ following.weight + following.bias)
+
+
+def linear(inputs: int, outputs: int, key: PRNGKeyArray) -> Linear:
+    """A fresh dense layer."""
+    key_weight, key_bias = jax.random.split(key)
+    return Linear(uniform(key_weight, (inputs, outputs), inputs), uniform(key_bias, (outputs,), inputs))
+
+
+class Gru(eqx.Module):
+    """A gated recurrent unit in PyTorch's form: reset gate after the hidden product, and a bias on either side.
+
+    Columns of the weights are the gates in the order reset, update, new.
+    """
+
+    from_input: Linear
+    from_memory: Linear
+
+    def __call__(self, gates: Float[Array, "*batch gates"], memory: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        """The next memory, given the input's share of the gates (`from_input` of the input)."""
+        reset_in, update_in, new_in = jnp.split(gates, 3, axis=-1)
+        reset_mem, update_mem, new_mem = jnp.split(self.from_memory(memory), 3, axis=-1)
+        reset, update = jax.nn.sigmoid(reset_in + reset_mem), jax.nn.sigmoid(update_in + update_mem)
+        new = jnp.tanh(new_in + reset * new_mem)
+        return (1 - update) * new + update * memory
+
+    def unroll(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch size"]:
+        """The memory after each instant, starting from nothing."""
+
+        def remember(memory: Array, gates: Array) -> tuple[Array, Array]:
+            memory = self(gates, memory)
+            return memory, memory
+
+        gates = self.from_input(inputs)
+        nothing = jnp.zeros((*gates.shape[1:-1], gates.shape[-1] // 3), gates.dtype)
+        return jax.lax.scan(remember, nothing, gates)[1]
+
+
+def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
+    """A fresh recurrent unit; PyTorch draws all of it within 1/sqrt(size)."""
+    shapes = ((inputs, 3 * size), (3 * size,), (size, 3 * size), (3 * size,))
+    weights = [uniform(k, shape, size) for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)]
+    return Gru(Linear(*weights[:2]), Linear(*weights[2:]))

@@ -1,0 +1,169 @@
+"""Joint values from utilities: a sum (VDN), a weighted sum, and QMIX, the last two with attention hypernetworks."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from refil.nets.attention import HIDDEN, Attention, Reading, attention
+from refil.nets.layers import Linear, linear
+from refil.types import Observation, Spec, rows
+
+Positive = Literal["softmax", "absolute"]
+
+
+class Hyper(eqx.Module):
+    """A hypernetwork: entities to one row of mixing parameters per agent (paper, supplement).
+
+    The paper averages its output over agents and columns where a vector or a number is wanted. Columns are averaged
+    in the weights, before the product. Absent agents count as zeros in averages over agents, as in the authors' code.
+    """
+
+    embed: Linear
+    gather: Attention
+    output: Linear
+
+    def read(self, inputs: Float[Array, "*batch entities features"], agents: int) -> Reading:
+        """One row per agent."""
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, self.output)
+
+    def read_mean(self, inputs: Float[Array, "*batch entities features"], agents: int) -> Reading:
+        """One number per agent: the mean of its row."""
+        mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, mean)
+
+
+def hyper(inputs: int, size: int, heads: int, outputs: int, key: PRNGKeyArray) -> Hyper:
+    """A fresh hypernetwork."""
+    key_embed, key_gather, key_output = jax.random.split(key, 3)
+    return Hyper(linear(inputs, size, key_embed), attention(size, heads, key_gather), linear(size, outputs, key_output))
+
+
+def over_agents(reading: Reading, obs: Observation) -> Float[Array, "*batch size"]:
+    """The mean over agent slots of what is gathered from everything, absent slots counting as zero."""
+    return jnp.where(obs.acting[..., None], reading.through(obs.everything[None])[0], 0.0).mean(axis=-2)
+
+
+class Vdn(eqx.Module):
+    """The sum of all utilities (Sunehag et al. 2018)."""
+
+    def context(self, obs: Observation) -> None:
+        """A sum needs none."""
+
+    def value(
+        self, context: None, utilities: Float[Array, "factors *batch agents"], views: Bool[Array, "factors *batch agents entities"]
+    ) -> Float[Array, "*batch"]:
+        """Absent agents have utility zero."""
+        return utilities.sum(axis=(0, -1))
+
+
+class LinearContext(eqx.Module):
+    """What every value of the linear mixer shares at an instant."""
+
+    weights: Reading
+    bias: Float[Array, "*batch"]
+    acting: Bool[Array, "*batch agents"]
+
+
+class LinearQmix(eqx.Module):
+    """A weighted sum of all factors plus a state value; the weights are positive (the authors' choice for group matching)."""
+
+    weights: Hyper
+    bias: Hyper
+    positive: Positive = eqx.field(static=True)
+    actions_read: int = eqx.field(static=True)
+
+    def context(self, obs: Observation) -> LinearContext:
+        """Everything but the choice of factors."""
+        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
+        bias = over_agents(self.bias.read_mean(inputs, agents), obs)[..., 0]
+        return LinearContext(self.weights.read_mean(inputs, agents), bias, obs.acting)
+
+    def value(
+        self,
+        context: LinearContext,
+        utilities: Float[Array, "factors *batch agents"],
+        views: Bool[Array, "factors *batch agents entities"],
+    ) -> Float[Array, "*batch"]:
+        """Weights compete over all factors of all agents present."""
+        raw = context.weights.through(views)[..., 0]
+        return (AMONG_AGENTS[self.positive](raw, context.acting) * utilities).sum(axis=(0, -1)) + context.bias
+
+
+class QmixContext(eqx.Module):
+    """What every value of the attention QMIX mixer shares at an instant."""
+
+    first: Reading
+    first_bias: Float[Array, "*batch mixing"]
+    last: Float[Array, "*batch mixing"]
+    last_bias: Float[Array, "*batch"]
+
+
+class AttentionQmix(eqx.Module):
+    """QMIX (Rashid et al. 2018) with attention hypernetworks: two layers whose weights are positive."""
+
+    first: Hyper
+    first_bias: Hyper
+    last: Hyper
+    last_bias: Hyper
+    positive: Positive = eqx.field(static=True)
+    actions_read: int = eqx.field(static=True)
+
+    def context(self, obs: Observation) -> QmixContext:
+        """Everything but the first layer's choice of factors."""
+        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
+        return QmixContext(
+            first=self.first.read(inputs, agents),
+            first_bias=over_agents(self.first_bias.read(inputs, agents), obs),
+            last=AMONG_COLUMNS[self.positive](over_agents(self.last.read(inputs, agents), obs)),
+            last_bias=over_agents(self.last_bias.read_mean(inputs, agents), obs)[..., 0],
+        )
+
+    def value(
+        self,
+        context: QmixContext,
+        utilities: Float[Array, "factors *batch agents"],
+        views: Bool[Array, "factors *batch agents entities"],
+    ) -> Float[Array, "*batch"]:
+        """Absent agents have utility zero, so that their weights do not matter."""
+        first = AMONG_COLUMNS[self.positive](context.first.through(views))
+        hidden = jax.nn.elu((utilities[..., None] * first).sum(axis=(0, -2)) + context.first_bias)
+        return (hidden * context.last).sum(axis=-1) + context.last_bias
+
+
+def share_among_agents(
+    raw: Float[Array, "factors *batch agents"], acting: Bool[Array, "*batch agents"]
+) -> Float[Array, "factors *batch agents"]:
+    """Softmax over all factors of all agents present."""
+    return jax.nn.softmax(jnp.where(acting, raw, HIDDEN), axis=(0, -1)) * acting
+
+
+AMONG_AGENTS: dict[Positive, Callable[[Array, Array], Array]] = {
+    "softmax": share_among_agents,
+    "absolute": lambda raw, acting: jnp.abs(raw),
+}
+AMONG_COLUMNS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
+
+
+def attention_qmix(
+    spec: Spec, size: int, heads: int, mixing: int, positive: Positive, last_action: bool, key: PRNGKeyArray
+) -> AttentionQmix:
+    """A fresh attention QMIX mixer."""
+    actions_read = spec.actions if last_action else 0
+    hypers = [hyper(spec.features + actions_read, size, heads, mixing, k) for k in jax.random.split(key, 4)]
+    return AttentionQmix(*hypers, positive, actions_read)
+
+
+def linear_qmix(
+    spec: Spec, size: int, heads: int, mixing: int, positive: Positive, last_action: bool, key: PRNGKeyArray
+) -> LinearQmix:
+    """A fresh linear mixer; `mixing` columns are averaged into one."""
+    actions_read = spec.actions if last_action else 0
+    hypers = [hyper(spec.features + actions_read, size, heads, mixing, k) for k in jax.random.split(key, 2)]
+    return LinearQmix(*hypers, positive, actions_read)
+
+
+MIXERS = {"attention": attention_qmix, "linear": linear_qmix}

@@ -1,0 +1,56 @@
+"""Finds parts by the name of their file: no registry, no list. A path to a Python file of one's own works as well."""
+
+import ast
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from refil.settings import Refused
+
+
+def names(package: str) -> list[str]:
+    """The plug-ins of a package, in alphabetical order, found without importing them."""
+    return sorted(info.name for info in pkgutil.iter_modules([str(folder(package))]) if not info.name.startswith("_"))
+
+
+def load(package: str, name: str) -> ModuleType:
+    """The plug-in of that name, or the one in the Python file of that path."""
+    if name.endswith(".py"):
+        return load_file(Path(name))
+    if name not in names(package):
+        raise Refused(f"{package} has no {name!r}; it has {', '.join(names(package))} (or give the path of a .py file)")
+    return importlib.import_module(f"{package}.{name}")
+
+
+def load_file(path: Path) -> ModuleType:
+    """A plug-in outside the package; an error in it is the user's to see, so it passes through."""
+    if not path.is_file():
+        raise Refused(f"there is no file {path}")
+    module_name = f"refil_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    for needed in ("Config", "build"):
+        if not hasattr(module, needed):
+            raise Refused(f"{path} has no {needed}; an environment or a method has Config and build")
+    return module
+
+
+def summary(package: str, name: str) -> str:
+    """The first line of a plug-in's docstring, read without running it."""
+    found = folder(package) / f"{name}.py"
+    if not found.is_file():
+        found = folder(package) / name / "__init__.py"
+    return (ast.get_docstring(ast.parse(found.read_text())) or "").partition("\n")[0]
+
+
+def folder(package: str) -> Path:
+    """Where a package's files lie."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations)))

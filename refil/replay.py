@@ -1,0 +1,42 @@
+"""A ring of whole episodes. Everything here is for one seed; seeds are added by vmap."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
+
+from refil.types import Recording
+
+
+class Replay(eqx.Module):
+    """The latest episodes; `inserted` counts all that ever came in."""
+
+    recordings: Recording
+    inserted: Int[Array, ""]
+
+
+def empty(like: Recording, capacity: int) -> Replay:
+    """Room for `capacity` episodes like this one (its shapes and types count, not its values)."""
+    room = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), like)
+    return Replay(room, jnp.zeros((), jnp.int32))
+
+
+def insert(replay: Replay, recordings: Recording, wanted: Bool[Array, ""]) -> Replay:
+    """Replace the oldest episodes; nothing changes where the episodes are not wanted."""
+    capacity, count = replay.recordings.won.shape[0], recordings.won.shape[0]
+    slots = (replay.inserted + jnp.arange(count)) % capacity
+    slots = jnp.where(wanted, slots, capacity)  # out of bounds: dropped, without reading what is there
+    ring = jax.tree.map(lambda old, new: old.at[slots].set(new, mode="drop"), replay.recordings, recordings)
+    return Replay(ring, replay.inserted + jnp.where(wanted, count, 0))
+
+
+def draw(replay: Replay, size: int, key: PRNGKeyArray) -> Int[Array, " size"]:
+    """Slots of `size` different episodes, all held ones equally likely; the replay must hold that many."""
+    capacity = replay.recordings.won.shape[0]
+    lots = jnp.where(jnp.arange(capacity) < replay.inserted, jax.random.uniform(key, (capacity,)), -1.0)
+    return jax.lax.top_k(lots, size)[1]
+
+
+def take(replay: Replay, slots: Int[Array, " size"]) -> Recording:
+    """The episodes in these slots."""
+    return jax.tree.map(lambda leaf: leaf[slots], replay.recordings)

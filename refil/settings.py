@@ -1,0 +1,122 @@
+"""Frozen dataclass trees as settings: checked, read from a command line, and to and from JSON.
+
+Nothing here knows any option; options stand beside the code that reads them.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+Settings = TypeVar("Settings")
+
+
+class Refused(ValueError):
+    """Something the user asked for cannot be; the message says what and what could."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers an option may take, both ends included."""
+
+    low: float
+    high: float = float("inf")
+
+    def __str__(self) -> str:
+        return f"{self.low:g} or more" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"
+
+
+Count = Annotated[int, Range(1)]
+Whole = Annotated[int, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+Amount = Annotated[float, Range(0)]
+
+
+def option(path: Sequence[str]) -> str:
+    """The name of an option as it is typed."""
+    return "--" + ".".join(path).replace("_", "-")
+
+
+def check(settings: Any, path: tuple[str, ...] = ()) -> None:
+    """Refuse numbers out of their option's range."""
+    hints = get_type_hints(type(settings), include_extras=True)
+    for field in dataclasses.fields(settings):
+        value, here = getattr(settings, field.name), (*path, field.name)
+        if dataclasses.is_dataclass(value):
+            check(value, here)
+        for allowed in getattr(hints[field.name], "__metadata__", ()):
+            if isinstance(allowed, Range) and value is not None and not allowed.low <= value <= allowed.high:
+                raise Refused(f"{option(here)} must be {allowed}, not {value}")
+
+
+def lay_under(settings: Settings, defaults: Any) -> Settings:
+    """These settings with the defaults of the same names in place of their own."""
+    known = {field.name for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
+    shared = {field.name: getattr(defaults, field.name) for field in dataclasses.fields(defaults) if field.name in known}
+    return dataclasses.replace(settings, **shared)  # type: ignore[type-var]
+
+
+def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> dict[str, tuple[Any, Any]]:
+    """The options in which two settings of one kind differ, with both values."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for field in dataclasses.fields(ours):
+        one, other, here = getattr(ours, field.name), getattr(theirs, field.name), (*path, field.name)
+        if dataclasses.is_dataclass(one):
+            found |= differences(one, other, here)
+        elif one != other:
+            found[option(here)] = (one, other)
+    return found
+
+
+def from_command_line(default: Settings, arguments: Sequence[str], program: str, description: str) -> Settings:
+    """The default with every option that was typed put in its place; `--help` shows them all."""
+    import tyro
+
+    try:
+        settings = tyro.cli(type(default), default=default, args=list(arguments), prog=program, description=description)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    check(settings)
+    return settings
+
+
+def to_json(settings: Any) -> str:
+    """Readable text that `from_json` turns back."""
+    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
+
+
+def from_json(default: Settings, values: Any, path: tuple[str, ...] = ()) -> Settings:
+    """The default with the values of a JSON object in place; names and types must fit."""
+    where = option(path) if path else "the config"
+    if not isinstance(values, dict):
+        raise Refused(f"{where} should be an object, not {values!r}")
+    fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in fields:
+            raise Refused(f"{where} has no {name!r}; it has {', '.join(sorted(fields))}")
+    read = {name: as_typed(fields[name], value, (*path, name)) for name, value in values.items()}
+    settings = dataclasses.replace(default, **read)  # type: ignore[type-var]
+    if not path:
+        check(settings)
+    return settings
+
+
+def as_typed(default: Any, value: Any, path: tuple[str, ...]) -> Any:
+    """A JSON value as the option's own type."""
+    if dataclasses.is_dataclass(default):
+        return from_json(default, value, path)
+    if default is None or value is None:
+        return value
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not type(default):
+        raise Refused(f"{option(path)} should be of type {type(default).__name__}, not {value!r}")
+    return value
+
+
+def stop(message: str) -> None:
+    """Say why nothing more can be done, and leave as a command does that was used wrongly."""
+    print(f"refil: {message}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,188 @@
+"""The words the package is written in: one instant, one episode, and the parts that act and learn.
+
+True means yes in every boolean here: `present`, `visible`, `available`, `valid`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+State = Any  # whatever an environment needs to go on; a pytree of arrays
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Sizes that never change within an environment; `horizon` is the longest an episode can be."""
+
+    agents: int
+    entities: int
+    features: int
+    actions: int
+    horizon: int
+
+
+class Observation(eqx.Module):
+    """One instant as all agents see it; agents are the first rows of `entities`.
+
+    `present` is false for padding only; a dead unit is present and not `alive` (paper's "inactive").
+    `group` is the ground truth that only the oracle methods read.
+    Environments leave `last_action` out: whoever plays or recalls the episode fills it in (-1 before the first action).
+    """
+
+    entities: Float[Array, "*batch entities features"]
+    present: Bool[Array, "*batch entities"]
+    alive: Bool[Array, "*batch entities"]
+    visible: Bool[Array, "*batch agents entities"]
+    available: Bool[Array, "*batch agents actions"]
+    group: Int[Array, "*batch entities"]
+    last_action: Int[Array, "*batch agents"] | None = None
+
+    @property
+    def acting(self) -> Bool[Array, "*batch agents"]:
+        """Which agent slots hold an agent."""
+        return self.present[..., : self.visible.shape[-2]]
+
+    @property
+    def everything(self) -> Bool[Array, "*batch agents entities"]:
+        """The view without partial observability: every present agent with every present entity."""
+        return self.acting[..., :, None] & self.present[..., None, :]
+
+
+class Outcome(eqx.Module):
+    """What one joint action led to; `terminated` means that nothing follows, `won` that the task is solved."""
+
+    reward: Float[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    won: Bool[Array, "*batch"]
+
+
+class Recording(eqx.Module):
+    """An episode as replay keeps it: states, from which everything seen can be observed again."""
+
+    states: PyTree
+    actions: Int[Array, "*batch time agents"]
+    rewards: Float[Array, "*batch time"]
+    terminated: Bool[Array, "*batch time"]
+    valid: Bool[Array, "*batch time"]
+    won: Bool[Array, "*batch"]
+    task: Int[Array, "*batch"]
+
+
+class Episode(eqx.Module):
+    """An episode as methods learn from it. Row t: seen at t, done there, and what that led to; one more instant is seen."""
+
+    observations: Observation
+    actions: Int[Array, "*batch time agents"]
+    rewards: Float[Array, "*batch time"]
+    terminated: Bool[Array, "*batch time"]
+    valid: Bool[Array, "*batch time"]
+
+
+@runtime_checkable
+class Env(Protocol):
+    """A world of pure functions. `tasks` is a pytree with one row per task; an episode is cut off after `spec.horizon` steps.
+
+    A cut episode goes on as far as learning is concerned; an environment whose time limit is an end says `terminated` there.
+    """
+
+    spec: Spec
+    tasks: PyTree
+    task_names: tuple[str, ...]
+
+    def reset(self, task: PyTree, key: PRNGKeyArray) -> State: ...
+    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]: ...
+    def observe(self, state: State) -> Observation: ...
+
+
+@runtime_checkable
+class Utility(Protocol):
+    """The network that every agent of a team runs: what each of its actions is worth, given a view.
+
+    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once.
+    """
+
+    def start(self, *batch: int) -> Float[Array, "..."]: ...
+    def step(self, memory: Float[Array, "..."], obs: Observation) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
+    def unroll(
+        self, obs: Observation, views: Bool[Array, "views batch time agents entities"]
+    ) -> Float[Array, "views batch time agents actions"]: ...
+
+
+@runtime_checkable
+class Mixer(Protocol):
+    """A joint value that never falls when a utility rises.
+
+    It takes any number of factors, each a view with the utilities gained through it: the plain value is one factor
+    (everything), REFIL's imagined value two (within the group, across groups). `context` is what all of them share.
+    """
+
+    def context(self, obs: Observation) -> PyTree: ...
+    def value(
+        self,
+        context: PyTree,
+        utilities: Float[Array, "factors *batch agents"],
+        views: Bool[Array, "factors *batch agents entities"],
+    ) -> Float[Array, "*batch"]: ...
+
+
+class Model(eqx.Module):
+    """All that is learned."""
+
+    utility: Utility
+    mixer: Mixer
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learning method: how its model begins, and the loss of a batch of episodes (with numbers worth watching)."""
+
+    init: Callable[[PRNGKeyArray], Model]
+    loss: Callable[[Model, Model, Episode, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Settings that the paper chose per environment; they lie under the user's own options.
+
+    These are StarCraft's. An environment with others exports `DEFAULTS`.
+    """
+
+    steps: int = 10_000_000
+    buffer: int = 5000
+    epsilon_steps: int = 500_000
+    eval_every: int = 50_000
+    eval_episodes: int = 160
+    recurrent: bool = True
+    mixer: Literal["attention", "linear"] = "attention"
+    size: int = 128
+    last_action: bool = True
+
+
+def without_dead(obs: Observation) -> Observation:
+    """The same instant with the dead taken out altogether, as if their slots were padding."""
+    agents = obs.visible.shape[-2]
+    both = obs.alive[..., :agents, None] & obs.alive[..., None, :]
+    return Observation(
+        entities=obs.entities,
+        present=obs.present & obs.alive,
+        alive=obs.alive,
+        visible=obs.visible & both,
+        available=obs.available,
+        group=obs.group,
+        last_action=obs.last_action,
+    )
+
+
+def rows(obs: Observation, actions: int) -> Float[Array, "*batch entities width"]:
+    """What networks read of each entity: its features, and its last action if `actions` (their number) is not 0."""
+    if actions == 0:
+        return obs.entities
+    agents, others = obs.visible.shape[-2], obs.entities.shape[-2] - obs.visible.shape[-2]
+    assert obs.last_action is not None
+    done = jnp.arange(actions) == obs.last_action[..., :agents, None]
+    padding = [(0, 0)] * (done.ndim - 2) + [(0, others), (0, 0)]
+    return jnp.concatenate([obs.entities, jnp.pad(done, padding).astype(obs.entities.dtype)], axis=-1)

@@ -1,0 +1,122 @@
+"""Reads golden fixtures, recorded from the authors' implementation, into our own types."""
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from refil import plugins, settings
+from refil.envs import group_matching
+from refil.nets.attention import Attention
+from refil.nets.layers import Gru, Linear
+from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
+from refil.nets.utility import FeedForwardUtility, GruUtility
+from refil.types import Episode, Model, Observation, Spec
+
+HEADS = 4
+GAME = "group_matching_"
+NAMES = {"fixed_oracle": "refil_fixed_oracle", "randomized_oracle": "refil_randomized_oracle"}
+
+
+def method_name(path: Path) -> str:
+    """The method that a fixture belongs to."""
+    name = path.stem.removeprefix(GAME)
+    return NAMES.get(name, name)
+
+
+def build(path: Path, fixture):
+    """The method of a fixture, at the fixture's sizes, through its own file's `build`."""
+    module = plugins.load("refil.methods", method_name(path))
+    config = module.Config()
+    if path.stem.startswith(GAME):
+        config = settings.lay_under(config, group_matching.DEFAULTS)
+    sizes = {"size": fixture["agent/fc1.weight"].shape[0], "heads": HEADS}
+    if "agent/rnn.weight_hh" in fixture:
+        sizes["memory"] = fixture["agent/rnn.weight_hh"].shape[1]
+    if "mixer/hyper_w_1.fc2.weight" in fixture:
+        sizes["mixing"] = fixture["mixer/hyper_w_1.fc2.weight"].shape[0]
+    episodes, instants, entities, features = fixture["entities"].shape
+    agents, actions = fixture["available"].shape[2:]
+    return module.build(dataclasses.replace(config, **sizes), Spec(agents, entities, features, actions, instants - 1))
+
+
+def episodes(fixture) -> Episode:
+    """The recorded batch."""
+    entities, actions = fixture["entities"], fixture["actions"]
+    count, instants, slots = entities.shape[:3]
+    present = np.broadcast_to(fixture["present"][:, None], (count, instants, slots))
+    group = fixture["group"] if "group" in fixture else np.zeros((count, slots), int)
+    before = np.full_like(actions[:, :1], -1)
+    observations = Observation(
+        entities=jnp.asarray(entities),
+        present=jnp.asarray(present),
+        alive=jnp.asarray(present),
+        visible=jnp.asarray(fixture["visible"]),
+        available=jnp.asarray(fixture["available"]),
+        group=jnp.asarray(np.broadcast_to(group[:, None], (count, instants, slots))),
+        last_action=jnp.asarray(np.concatenate([before, actions[:, :-1]], axis=1)),
+    )
+    return Episode(
+        observations=observations,
+        actions=jnp.asarray(actions[:, :-1]),
+        rewards=jnp.asarray(fixture["reward"][:, :-1]),
+        terminated=jnp.asarray(fixture["terminated"][:, :-1]),
+        valid=jnp.asarray(np.arange(instants - 1) < fixture["length"][:, None]),
+    )
+
+
+def model(fixture, prefix: str = "") -> Model:
+    """Recorded parameters as a model; `prefix` chooses among the online, target and final ones."""
+    return Model(utility(fixture, f"{prefix}agent/"), mixer(fixture, f"{prefix}mixer/"))
+
+
+def utility(fixture, prefix: str) -> FeedForwardUtility | GruUtility:
+    """The agent's network."""
+    embed, gather = dense(fixture, prefix + "fc1"), attention(fixture, prefix + "attn")
+    if f"{prefix}rnn.weight_ih" not in fixture:
+        return FeedForwardUtility(embed, gather, dense(fixture, prefix + "fc2"), 0)
+    sides = [Linear(fixture[f"{prefix}rnn.weight_{s}"].T, fixture[f"{prefix}rnn.bias_{s}"]) for s in ("ih", "hh")]
+    score = dense(fixture, prefix + "fc3")
+    return GruUtility(embed, gather, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
+
+
+def mixer(fixture, prefix: str) -> AttentionQmix | LinearQmix | Vdn:
+    """The mixing network."""
+    if f"{prefix}V.fc1.weight" not in fixture:
+        return Vdn()
+    actions_read = fixture["available"].shape[-1] if f"{prefix}hyper_b_1.fc1.weight" in fixture else 0
+    if actions_read == 0:
+        return LinearQmix(*(hyper(fixture, prefix + name) for name in ("hyper_w_1", "V")), "softmax", 0)
+    names = ("hyper_w_1", "hyper_b_1", "hyper_w_final", "V")
+    return AttentionQmix(*(hyper(fixture, prefix + name) for name in names), "softmax", actions_read)
+
+
+def hyper(fixture, prefix: str) -> Hyper:
+    """One hypernetwork."""
+    parts = dense(fixture, prefix + ".fc1"), attention(fixture, prefix + ".attn"), dense(fixture, prefix + ".fc2")
+    return Hyper(*parts)
+
+
+def attention(fixture, prefix: str) -> Attention:
+    """One attention layer."""
+    return Attention(jnp.asarray(fixture[f"{prefix}.in_trans.weight"].T), dense(fixture, f"{prefix}.out_trans"), HEADS)
+
+
+def dense(fixture, prefix: str) -> Linear:
+    """One dense layer; PyTorch keeps weights as [out, in]."""
+    return Linear(jnp.asarray(fixture[f"{prefix}.weight"].T), jnp.asarray(fixture[f"{prefix}.bias"]))
+
+
+def assert_close(ours, theirs, tolerance: float) -> None:
+    """Equal relative to the largest entry."""
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert ours.shape == theirs.shape
+    assert np.abs(ours - theirs).max() <= tolerance * np.abs(theirs).max()
+
+
+def assert_models_close(ours: Model, theirs: Model, tolerance: float) -> None:
+    """The same, parameter by parameter."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    jax.tree.map(lambda one, other: assert_close(one, other, tolerance), ours, theirs)

@@ -15,12 +15,6 @@ class Replay(eqx.Module):
     inserted: Int[Array, ""]
 
 
-def empty(like: Recording, capacity: int) -> Replay:
-    """Room for `capacity` episodes like this one (its shapes and types count, not its values)."""
-    room = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), like)
-    return Replay(room, jnp.zeros((), jnp.int32))
-
-
 def insert(replay: Replay, recordings: Recording, wanted: Bool[Array, ""]) -> Replay:
     """Replace the oldest episodes; nothing changes where the episodes are not wanted."""
     capacity, count = replay.recordings.won.shape[0], recordings.won.shape[0]

@@ -12,6 +12,11 @@ def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
+def multiply(rows: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+    """rows @ weight as one flat product: with more axes, XLA's gradient for the CPU is three times slower."""
+    return (rows.reshape(-1, rows.shape[-1]) @ weight).reshape(*rows.shape[:-1], weight.shape[-1])
+
+
 class Linear(eqx.Module):
     """rows @ weight + bias."""
 
@@ -19,7 +24,7 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return rows @ self.weight + self.bias
+        return multiply(rows, self.weight) + self.bias
 
     def then(self, following: "Linear") -> "Linear":
         """This map and the following one as one map: nothing non-linear stands between them."""

@@ -1,0 +1,108 @@
+"""Plays whole episodes, all seeds and all environments side by side, and sees recorded ones again.
+
+The loop stands outside the batch: under vmap, a loop whose end depends on the data would copy everything at every step.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from refil import act
+from refil.types import Env, Episode, Model, Observation, Recording
+
+
+class Play(eqx.Module):
+    """A batch of episodes under way; `rows` is time first, so that a step writes in one place."""
+
+    time: Int[Array, ""]
+    states: PyTree
+    memory: Float[Array, "..."]
+    last_action: Int[Array, "seeds envs agents"]
+    playing: Bool[Array, "seeds envs"]
+    won: Bool[Array, "seeds envs"]
+    rows: tuple[PyTree, Array, Array, Array, Array]
+
+
+def collect(
+    env: Env, models: Model, tasks: Int[Array, "seeds envs"], epsilon: Float[Array, " seeds"], keys: PRNGKeyArray
+) -> Recording:
+    """One episode of every task given, played by its seed's model; `keys` has one key per seed."""
+    keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
+    end = jax.lax.while_loop(
+        lambda play: play.playing.any() & (play.time < env.spec.horizon),
+        lambda play: advance(env, models, epsilon, keys, play),
+        begin(env, models, tasks, keys),
+    )
+    states, actions, rewards, terminated, valid = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), end.rows)
+    # The instant after the last step: only there does a state follow whose row no step has written.
+    states = jax.tree.map(lambda rows, last: rows.at[:, :, end.time].set(last), states, end.states)
+    return Recording(states, actions[:, :, :-1], rewards[:, :, :-1], terminated[:, :, :-1], valid[:, :, :-1], end.won, tasks)
+
+
+def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: PRNGKeyArray) -> Recording:
+    """So many episodes of each seed, every task equally likely."""
+    keys = jax.vmap(jax.random.split)(keys)
+    tasks = jax.vmap(lambda key: jax.random.randint(key, (envs,), 0, len(env.task_names)))(keys[:, 0])
+    return collect(env, models, tasks, epsilon, keys[:, 1])
+
+
+def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: PRNGKeyArray) -> Play:
+    """Everything at its start."""
+    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
+    states = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
+    (seeds, envs), spec = tasks.shape, env.spec
+    last_action = jnp.full((seeds, envs, spec.agents), -1)
+    flags = jnp.zeros((seeds, envs), bool)
+    row = states, last_action, jnp.zeros((seeds, envs)), flags, flags
+    return Play(
+        time=jnp.zeros((), jnp.int32),
+        states=states,
+        memory=jax.vmap(lambda model: model.utility.start(envs, spec.agents))(models),
+        last_action=last_action,
+        playing=~flags,
+        won=flags,
+        rows=jax.tree.map(lambda leaf: jnp.zeros((spec.horizon + 1, *leaf.shape), leaf.dtype), row),
+    )
+
+
+def advance(env: Env, models: Model, epsilon: Float[Array, " seeds"], keys: PRNGKeyArray, play: Play) -> Play:
+    """One step of every episode that is not over; the others stand still."""
+    keys = jax.vmap(jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, play.time + 1))))(keys)
+    obs = see(env, play.states, play.last_action)
+    memory, q = jax.vmap(lambda model, memory, obs: model.utility.step(memory, obs))(models, play.memory, obs)
+    choose = jax.vmap(jax.vmap(act.epsilon_greedy, in_axes=(0, 0, None, 0)))
+    actions = choose(q, obs.available, epsilon, keys[:, :, 0])
+    states, outcome = jax.vmap(jax.vmap(env.step))(play.states, actions, keys[:, :, 1])
+
+    row = play.states, actions, outcome.reward, outcome.terminated, play.playing
+    return Play(
+        time=play.time + 1,
+        states=jax.tree.map(partial(keep, play.playing), states, play.states),
+        memory=memory,
+        last_action=actions,
+        playing=play.playing & ~outcome.terminated,
+        won=play.won | (play.playing & outcome.won),
+        rows=jax.tree.map(lambda rows, new: rows.at[play.time].set(new), play.rows, row),
+    )
+
+
+def keep(wanted: Bool[Array, "..."], new: Array, old: Array) -> Array:
+    """The new value where wanted, the old one elsewhere."""
+    return jnp.where(wanted.reshape(wanted.shape + (1,) * (new.ndim - wanted.ndim)), new, old)
+
+
+def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> Observation:
+    """Observe states with two leading axes."""
+    return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
+
+
+def recall(env: Env, recordings: Recording) -> Episode:
+    """See a batch of recorded episodes again."""
+    before = jnp.full_like(recordings.actions[:, :1], -1)
+    last_action = jnp.concatenate([before, recordings.actions], axis=1)
+    observations = see(env, recordings.states, last_action)
+    return Episode(observations, recordings.actions, recordings.rewards, recordings.terminated, recordings.valid)

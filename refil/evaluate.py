@@ -1,0 +1,28 @@
+"""How well models do when they act greedily; playing is training's own `collect` with no chance in it."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from refil import collect
+from refil.types import Env, Model, Recording
+
+
+class Score(eqx.Module):
+    """Means over the episodes of each seed."""
+
+    win_rate: Float[Array, " seeds"]
+    return_mean: Float[Array, " seeds"]
+    length_mean: Float[Array, " seeds"]
+
+
+def greedy(env: Env, models: Model, episodes: int, keys: PRNGKeyArray) -> Score:
+    """So many episodes of each seed's model, every task equally likely; `keys` has one key per seed."""
+    return score(collect.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
+
+
+def score(recordings: Recording) -> Score:
+    """What came of recorded episodes."""
+    valid = recordings.valid
+    returns = jnp.where(valid, recordings.rewards, 0.0).sum(axis=-1)
+    return Score(recordings.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1))

@@ -1,0 +1,36 @@
+# Every target sets up its own virtual environment on first use and is instant after that.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The development environment has everything; the training one only what a user needs.
+READY := $(VENV)/.ready
+DEV_READY := $(VENV)/.dev-ready
+
+.PHONY: train test lint format
+
+train: $(READY)
+	$(BIN)/refil train group_matching --env.agents 4 --env.cells 4 --seeds 5 --steps 100000 $(ARGS)
+
+test: $(DEV_READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV_READY)
+	$(BIN)/ruff check refil tests
+	$(BIN)/ruff format --check refil tests
+
+format: $(DEV_READY)
+	$(BIN)/ruff check --fix refil tests
+	$(BIN)/ruff format refil tests
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "refil needs Python 3.11 or newer; try make PYTHON=python3.11"'
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	touch $@
+
+$(DEV_READY): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(READY)

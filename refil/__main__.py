@@ -1,0 +1,53 @@
+"""The `refil` command: finds the command asked for and hands it the rest of the line."""
+
+import sys
+
+from refil import plugins
+from refil.settings import Refused
+
+COMMANDS = "refil.commands"
+
+
+def usage() -> str:
+    """All commands with a line each."""
+    names = plugins.names(COMMANDS)
+    lines = [f"  {name:<{max(map(len, names))}}  {plugins.summary(COMMANDS, name)}" for name in names]
+    return "\n".join(
+        [
+            "usage: refil COMMAND ...",
+            "",
+            "Cooperative multi-agent reinforcement learning with teams that change from episode to episode.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "'refil COMMAND --help' shows all options of a command.",
+        ]
+    )
+
+
+def main() -> None:
+    """Run one command; errors that the user can mend are one line and exit code 2."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"refil {version('refil')}")
+        return
+    try:
+        if arguments[0] not in plugins.names(COMMANDS):
+            raise Refused(f"there is no command {arguments[0]!r}; there are {', '.join(plugins.names(COMMANDS))}")
+        plugins.load(COMMANDS, arguments[0]).main(arguments[1:])
+    except Refused as error:
+        print(f"refil: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nrefil: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

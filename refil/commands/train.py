@@ -1,0 +1,170 @@
+"""Train a method on an environment, or go on with a run."""
+
+import sys
+import time
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from refil import experiment, plugins, runs, settings
+from refil.experiment import ENVS, METHODS, Experiment
+from refil.runs import Run
+from refil.settings import Refused
+
+DEFAULT_ENV, DEFAULT_METHOD = "group_matching", "refil"
+HELP = """Train a method on an environment, or go on with a run.
+
+    refil train [ENV] [--method NAME] [--out DIR] [options]
+
+    refil train --config FILE [--out DIR] [options]
+
+    refil train --resume RUN [options]
+
+ENV is {envs}, or the path of a Python file with an environment in it.
+
+--method NAME is {methods}, or the path of a Python file with a method in it.
+
+--out DIR is the new run's folder (by default one under runs/).
+
+--config FILE takes the environment, the method and all options from a run's config.json.
+
+--resume RUN goes on with a run; only {changeable} may differ then.
+
+Shown below are the options and defaults of {env} with {method}."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the line says before its options can be known."""
+
+    env: str | None = None
+    method: str | None = None
+    config: str | None = None
+    resume: str | None = None
+    out: str | None = None
+
+
+def main(arguments: list[str]) -> None:
+    """Train, and say what came of it."""
+    words, rest = split(arguments)
+    if words.resume is not None:
+        finished, run = resume(words, rest)
+    else:
+        finished, run = start(words, rest)
+    if not finished:
+        print(f"Stopped; everything is saved. Go on with:\n  refil train --resume {run.path}")
+        sys.exit(130)
+    conclude(run)
+
+
+def split(arguments: list[str]) -> tuple[Words, list[str]]:
+    """The words that decide which options there are, and the options."""
+    found, rest = {}, list(arguments)
+    if rest and not rest[0].startswith("-"):
+        found["env"] = rest.pop(0)
+    options = {settings.option([field.name]): field.name for field in fields(Words) if field.name != "env"}
+    left, remaining = [], iter(rest)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if name not in options:
+            left.append(word)
+            continue
+        value = value if equals else next(remaining, "")
+        if not value or value.startswith("--"):
+            raise Refused(f"{name} needs a value")
+        found[options[name]] = value
+    return Words(**found), left
+
+
+def start(words: Words, rest: list[str]) -> tuple[bool, Run]:
+    """A new run."""
+    asked = parse(words, default(words), rest)
+    asked.build()  # refuses what cannot be before anything is written
+    path = Path(words.out) if words.out else default_folder(asked)
+    with runs.locked(path):
+        run = runs.create(path, asked)
+        return trained(asked, run, resume=False), run
+
+
+def resume(words: Words, rest: list[str]) -> tuple[bool, Run]:
+    """Go on with a run."""
+    for name in ("env", "method", "config", "out"):
+        if getattr(words, name) is not None:
+            raise Refused(f"--resume takes everything from the run's folder; leave out {name} ({getattr(words, name)})")
+    run = runs.existing(Path(words.resume or ""))
+    with runs.locked(run.path):
+        saved = run.experiment
+        asked = experiment.continued(saved, parse(words, saved, rest))
+        asked.build()
+        runs.write_whole(run.path / runs.CONFIG, asked.to_json().encode())
+        return trained(asked, run, resume=True), run
+
+
+def trained(asked: Experiment, run: Run, resume: bool) -> bool:
+    """Whether training came to its end."""
+    from refil import train
+
+    return train.run(asked, run, resume)
+
+
+def default(words: Words) -> Experiment:
+    """What is to be trained, before any option is read."""
+    if words.config is None:
+        return experiment.default(words.env or DEFAULT_ENV, words.method or DEFAULT_METHOD)
+    if words.env is not None or words.method is not None:
+        raise Refused("--config says which environment and method; leave out ENV and --method")
+    return experiment.read(runs.read_text(Path(words.config)), words.config)
+
+
+def parse(words: Words, base: Experiment, rest: list[str]) -> Experiment:
+    """The experiment with the options of the line."""
+    text = HELP.format(
+        envs=", ".join(plugins.names(ENVS)),
+        methods=", ".join(plugins.names(METHODS)),
+        changeable=", ".join(experiment.CHANGEABLE),
+        env=base.env,
+        method=base.method,
+    )
+    return replace(base, options=settings.from_command_line(base.options, rest, "refil train", text))
+
+
+def default_folder(asked: Experiment) -> Path:
+    """A folder that does not exist yet."""
+    stem = f"{Path(asked.env).stem}-{Path(asked.method).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return next(path for n in range(1000) if not (path := Path("runs") / (f"{stem}-{n}" if n else stem)).exists())
+
+
+def conclude(run: Run) -> None:
+    """The curve's picture, the result in words, and what to try next."""
+    for line in report(run):
+        print(line)
+    try:
+        from refil.plots import learning_curves
+    except ImportError:
+        print("For pictures of the curves: pip install 'refil[plot]'")
+    else:
+        learning_curves.draw([run], [run.experiment.method]).savefig(run.path / runs.CURVE)
+        print(f"The learning curve is drawn in {run.path / runs.CURVE}")
+    other = "qmix_attention" if run.experiment.method == "refil" else "refil"
+    print("Try next:")
+    print(f"  refil evaluate {run.path} --episodes 200")
+    print(f"  refil train --resume {run.path} --steps {2 * run.experiment.options.steps}")
+    print(f"  refil train {run.experiment.env} --method {other} --seeds {run.experiment.options.seeds} --out runs/{other}")
+    print(f"  refil plot {run.path} runs/{other} --out curves.png")
+
+
+def report(run: Run) -> list[str]:
+    """How far the seeds came."""
+    asked, by_seed = run.experiment, {}
+    for line in run.metrics():
+        if "win_rate" in line:
+            by_seed.setdefault(line["seed"], []).append(line)
+    first = [curve[0]["win_rate"] for curve in by_seed.values()]
+    last = [curve[-1]["win_rate"] for curve in by_seed.values()]
+    seconds = max(curve[-1]["seconds"] for curve in by_seed.values())
+    seeds = f"{len(last)} seed{'s' if len(last) > 1 else ''}"
+    mean_first, mean_last = sum(first) / len(first), sum(last) / len(last)
+    return [
+        f"{asked.method} on {asked.env}: {seeds}, {asked.options.steps:,} steps each, {seconds:.0f} s.",
+        f"Greedy episodes won: {mean_first:.0%} at first, {mean_last:.0%} in the end "
+        f"(by seed: {', '.join(f'{rate:.0%}' for rate in last)}).",
+    ]

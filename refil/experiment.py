@@ -1,0 +1,97 @@
+"""What is to be trained: an environment, a method and all options, by name; and what that builds."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from refil import loop, plugins, settings
+from refil.loop import Loop, Schedule
+from refil.settings import Amount, Refused
+from refil.types import Defaults, Env, Observation, without_dead
+
+ENVS, METHODS = "refil.envs", "refil.methods"
+CHANGEABLE = ("--steps", "--save-every", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
+
+
+@dataclass(frozen=True)
+class Options(Schedule):
+    """Options of a run."""
+
+    save_every: Amount = 5.0  # minutes between saves
+    stop_after: Amount | None = None  # minutes after which to save and stop
+    tensorboard: bool = False  # write TensorBoard events into the run's folder
+    wandb: str | None = None  # log to this Weights & Biases project
+    deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
+    env: Any = None  # options of the environment
+    method: Any = None  # options of the method
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Names and options."""
+
+    env: str
+    method: str
+    options: Options
+
+    def build_env(self) -> Env:
+        """The environment."""
+        env = plugins.load(ENVS, self.env).build(self.options.env)
+        return WithoutDead(env) if self.options.mask_dead else env
+
+    def build(self) -> Loop:
+        """The environment, the method and their schedule."""
+        env = self.build_env()
+        loop.check(self.options, env.spec.horizon)
+        return Loop(env, plugins.load(METHODS, self.method).build(self.options.method, env.spec), self.options)
+
+    def to_json(self) -> str:
+        """Text that `read` turns back."""
+        values = dataclasses.asdict(self.options)
+        env, method = {"name": self.env} | values.pop("env"), {"name": self.method} | values.pop("method")
+        return json.dumps({"env": env, "method": method} | values, indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class WithoutDead:
+    """An environment whose dead entities are absent."""
+
+    alive: Env
+
+    def __post_init__(self) -> None:
+        for name in ("spec", "tasks", "task_names", "reset", "step"):
+            object.__setattr__(self, name, getattr(self.alive, name))
+
+    def observe(self, state: Any) -> Observation:
+        """What the living see of the living."""
+        return without_dead(self.alive.observe(state))
+
+
+def default(env: str, method: str) -> Experiment:
+    """The paper's settings for an environment and a method."""
+    env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
+    under: Defaults = getattr(env_module, "DEFAULTS", Defaults())
+    options = Options(env=env_module.Config(), method=settings.lay_under(method_module.Config(), under))
+    return Experiment(env, method, settings.lay_under(options, under))
+
+
+def read(text: str, source: str) -> Experiment:
+    """The experiment that `to_json` wrote; `source` is where the text came from."""
+    try:
+        values = json.loads(text)
+        env, method = dict(values.pop("env")), dict(values.pop("method"))
+        experiment = default(env.pop("name"), method.pop("name"))
+        options = settings.from_json(experiment.options, values | {"env": env, "method": method})
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(f"{source} is not a config of refil: {error}") from error
+    return dataclasses.replace(experiment, options=options)
+
+
+def continued(saved: Experiment, asked: Experiment) -> Experiment:
+    """The saved experiment with what was asked for, where that may change in a run under way."""
+    for name, (old, new) in settings.differences(saved.options, asked.options).items():
+        if name not in CHANGEABLE:
+            allowed = ", ".join(CHANGEABLE)
+            raise Refused(f"a run cannot go on with another {name} ({new} instead of {old}); only {allowed} may change")
+    return asked

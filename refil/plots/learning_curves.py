@@ -1,0 +1,41 @@
+"""Learning curves: the share of episodes won against environment steps, mean and 95 % interval over seeds."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from refil import statistics
+from refil.runs import Run
+from refil.settings import Refused
+
+POINTS = 201  # of the grid that all seeds' curves are read on
+
+
+def draw(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
+    """All runs in one figure, a line each."""
+    figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
+    axes = figure.add_subplot(xlabel="environment steps", ylabel="episodes won (greedy)", ylim=(-0.02, 1.02))
+    for run, label in zip(runs, labels, strict=True):
+        steps, curves = seed_curves(run)
+        mean, low, high = statistics.mean_interval(curves)
+        (line,) = axes.plot(steps, mean, label=f"{label} ({len(curves)} seed{'s' if len(curves) > 1 else ''})")
+        if len(curves) > 1:
+            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    axes.grid(alpha=0.3)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k")
+    axes.legend(frameon=False)
+    return figure
+
+
+def seed_curves(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """A grid of steps that every seed has reached, and each seed's win rate there, by straight lines in between."""
+    by_seed: dict[int, list[tuple[int, float]]] = {}
+    for line in run.metrics():
+        if "win_rate" in line:
+            by_seed.setdefault(line["seed"], []).append((line["env_steps"], line["win_rate"]))
+    if not by_seed:
+        raise Refused(f"{run.path} has no evaluation yet")
+    points = [np.array(curve, float) for curve in by_seed.values()]
+    grid = np.linspace(0, min(curve[-1, 0] for curve in points), POINTS)
+    return grid, np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in points])

@@ -1,0 +1,57 @@
+"""What a person sees while training runs: a live bar on a terminal, a line now and then elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+
+
+class Display:
+    """Shows how far training is; use it as a context."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self.console = Console(stderr=True)
+        self.total, self.start, self.began = total, done, None
+        self.last_line = 0.0
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("compiling", total=total, completed=done, numbers="")
+
+    def __enter__(self) -> "Display":
+        self.bar.start()
+        self.say("compiling (some seconds) ...")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line for those without a terminal."""
+        if not self.console.is_terminal:
+            print(text, file=self.console.file, flush=True)
+
+    def show(self, done: int, numbers: dict[str, float]) -> None:
+        """How many environment steps are done, and numbers worth watching."""
+        now = time.monotonic()
+        if self.began is None:  # compiling is over; speed counts from here
+            self.began, self.start = now, done
+        speed = (done - self.start) / max(now - self.began, 1e-9)
+        words = "  ".join([f"{speed:,.0f} steps/s", *(f"{name} {value:.3g}" for name, value in numbers.items())])
+        self.bar.update(self.task, description="training", completed=done, numbers=words)
+        if now - self.last_line >= SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            left = (self.total - done) / speed if speed > 0 else float("nan")
+            self.say(f"{done / self.total:4.0%}  {done:,} of {self.total:,} steps  {left:,.0f} s left  {words}")

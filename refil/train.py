@@ -1,0 +1,152 @@
+"""Trains: calls the loop on the device, and between calls reports, evaluates and saves. The only file that does."""
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from refil import evaluate, loggers, loop, runs
+from refil.experiment import Experiment
+from refil.loop import Loop, Training
+from refil.progress import Display
+from refil.settings import Refused
+
+SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
+SMALL = ("seed", "episodes", "env_steps", "loss_sum", "loss_count")  # what Python looks at
+
+
+def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
+    """Train until the steps are done (True) or something stops it (False); either way everything is saved."""
+    if experiment.options.deterministic:
+        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
+    with ExitStack() as stack:
+        logs = loggers.open_all(experiment, folder.path, stack)
+        stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
+        display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds, done=0))
+        return Session(experiment.build(), folder, display, logs).go_on(resume, stopped)
+
+
+class Session:
+    """One process's share of a run."""
+
+    def __init__(self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log]) -> None:
+        self.loop, self.folder, self.display, self.logs = loop_, folder, display, logs
+        self.advance = jax.jit(partial(loop.advance, loop_), donate_argnums=0)
+        self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
+        self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
+        self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
+        self.score = jax.jit(partial(score, loop_))
+        self.began = time.monotonic()
+        self.latest: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run, earlier processes included."""
+        return time.monotonic() - self.began
+
+    def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
+        """Advance, report and save until done or stopped."""
+        training, schedule = self.start(resume), self.loop.schedule
+        iterations, saved_at = 1, time.monotonic()
+        while (steps := np.asarray(training.env_steps)).min() < schedule.steps:
+            if stopped():
+                break
+            called_at = time.monotonic()
+            training = self.advance(training, jnp.int32(iterations))
+            training = self.write_lines(training)
+            took = time.monotonic() - called_at
+            iterations = max(1, min(2 * iterations, int(iterations * SECONDS_PER_CALL / took)))
+            self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
+            if time.monotonic() - saved_at > 60 * schedule.save_every:
+                self.save(training)
+                saved_at = time.monotonic()
+        self.save(training)
+        return bool(steps.min() >= schedule.steps)
+
+    def start(self, resume: bool) -> Training:
+        """A fresh state, or the saved one."""
+        begin = partial(loop.begin, self.loop)
+        if not resume or not self.folder.saved:
+            self.folder.restart()
+            return jax.jit(begin)()
+        saved, seconds = self.folder.restore(jax.eval_shape(begin))
+        self.began -= seconds
+        return jax.tree.map(jnp.asarray, saved)
+
+    def write_lines(self, training: Training) -> Training:
+        """Write a line for every seed that has one due, with an evaluation where that is due."""
+        line_due, eval_due = (np.asarray(flags) for flags in self.due(training))
+        if not line_due.any():
+            return training
+        small = {name: np.asarray(getattr(training, name)) for name in SMALL}
+        small |= {"updates": np.asarray(training.learner.updates), "epsilon": np.asarray(self.epsilon(training))}
+        scores = jax.device_get(self.score(training)) if eval_due.any() else None
+        lines = []
+        for row in np.flatnonzero(line_due):
+            line = {name: small[name][row].item() for name in ("seed", "env_steps", "episodes", "updates", "epsilon")}
+            line["loss"] = (small["loss_sum"][row] / small["loss_count"][row]).item() if small["loss_count"][row] else None
+            if eval_due[row]:
+                line |= {name: getattr(scores, name)[row].item() for name in ("win_rate", "return_mean", "length_mean")}
+            lines.append(line | {"seconds": round(self.seconds, 3)})
+        self.check(lines)
+        self.folder.append(lines)
+        for log in self.logs:
+            for line in lines:
+                log(line)
+        self.latest |= means(lines)
+        return self.report(training)
+
+    def check(self, lines: list[dict[str, Any]]) -> None:
+        """Refuse to go on with numbers that are none."""
+        for line in lines:
+            if line["loss"] is not None and not math.isfinite(line["loss"]):
+                raise Refused(
+                    f"the loss of seed {line['seed']} is {line['loss']} after {line['env_steps']} steps; "
+                    f"what was saved before is intact in {self.folder.path}. Try a lower --lr than {self.loop.schedule.lr}"
+                )
+
+    def save(self, training: Training) -> None:
+        """Save everything, unless it is broken."""
+        if not bool(jax.tree.reduce(lambda ok, leaf: ok & jnp.isfinite(leaf).all(), training.learner.model, True)):
+            raise Refused(f"a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
+        self.folder.save(training, self.seconds)
+        self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
+
+
+def score(loop_: Loop, training: Training) -> evaluate.Score:
+    """A greedy evaluation of every seed's model as it is now."""
+    keys = loop.keys_for(training.seed, loop.EVALUATE, training.env_steps)
+    return evaluate.greedy(loop_.env, training.learner.model, loop_.schedule.eval_episodes, keys)
+
+
+def means(lines: list[dict[str, Any]]) -> dict[str, float]:
+    """The numbers to watch, averaged over the seeds that have them."""
+    values = {name: [line[name] for line in lines if line.get(name) is not None] for name in ("loss", "win_rate")}
+    return {name: sum(found) / len(found) for name, found in values.items() if found}
+
+
+@contextmanager
+def stop_requests(minutes: float | None) -> Iterator[Callable[[], bool]]:
+    """Whether it is time to stop: after so many minutes, or on Ctrl-C or SIGTERM (a second one stops at once)."""
+    asked: list[int] = []
+    end = time.monotonic() + 60 * minutes if minutes is not None else math.inf
+
+    def ask(number: int, frame: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked) or time.monotonic() > end
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -11,6 +11,7 @@ Files other than the metrics, which only grow, are replaced whole. Nothing is pi
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import zlib
@@ -157,6 +158,17 @@ def write_whole(path: Path, content: bytes) -> None:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """A picture in the format that the path's ending names."""
+    kind = path.suffix.removeprefix(".")
+    formats = figure.canvas.get_supported_filetypes()
+    if kind not in formats:
+        raise Refused(f"{path} should end in one of {', '.join(f'.{name}' for name in sorted(formats))}")
+    content = io.BytesIO()
+    figure.savefig(content, format=kind)
+    write_whole(path, content.getvalue())
 
 
 def read_text(path: Path) -> str:

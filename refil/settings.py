@@ -4,8 +4,6 @@ Nothing here knows any option; options stand beside the code that reads them.
 """
 
 import dataclasses
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -70,21 +68,14 @@ def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> dict[str,
     return found
 
 
-def from_command_line(default: Settings, arguments: Sequence[str], program: str, description: str) -> Settings:
-    """The default with every option that was typed put in its place; `--help` shows them all."""
+def from_command_line(kind: type[Settings], arguments: Sequence[str], program: str, text: str, default: Any = None) -> Settings:
+    """Settings of a kind, with every option that was typed in its place; `--help` shows the text and all options."""
     import tyro
 
-    try:
-        settings = tyro.cli(type(default), default=default, args=list(arguments), prog=program, description=description)
-    except ValueError as error:
-        raise Refused(str(error)) from error
+    given = {} if default is None else {"default": default}
+    settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
     check(settings)
     return settings
-
-
-def to_json(settings: Any) -> str:
-    """Readable text that `from_json` turns back."""
-    return json.dumps(dataclasses.asdict(settings), indent=2) + "\n"
 
 
 def from_json(default: Settings, values: Any, path: tuple[str, ...] = ()) -> Settings:
@@ -114,9 +105,3 @@ def as_typed(default: Any, value: Any, path: tuple[str, ...]) -> Any:
     if type(value) is not type(default):
         raise Refused(f"{option(path)} should be of type {type(default).__name__}, not {value!r}")
     return value
-
-
-def stop(message: str) -> None:
-    """Say why nothing more can be done, and leave as a command does that was used wrongly."""
-    print(f"refil: {message}", file=sys.stderr)
-    sys.exit(2)

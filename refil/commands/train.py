@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from refil import experiment, plugins, runs, settings
-from refil.experiment import ENVS, METHODS, Experiment
+from refil.experiment import ENVS, METHODS, Experiment, Options
 from refil.runs import Run
 from refil.settings import Refused
 
@@ -124,7 +124,7 @@ def parse(words: Words, base: Experiment, rest: list[str]) -> Experiment:
         env=base.env,
         method=base.method,
     )
-    return replace(base, options=settings.from_command_line(base.options, rest, "refil train", text))
+    return replace(base, options=settings.from_command_line(Options, rest, "refil train", text, base.options))
 
 
 def default_folder(asked: Experiment) -> Path:
@@ -142,7 +142,7 @@ def conclude(run: Run) -> None:
     except ImportError:
         print("For pictures of the curves: pip install 'refil[plot]'")
     else:
-        learning_curves.draw([run], [run.experiment.method]).savefig(run.path / runs.CURVE)
+        runs.save_figure(learning_curves.draw([run], [run.experiment.method]), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
     other = "qmix_attention" if run.experiment.method == "refil" else "refil"
     print("Try next:")

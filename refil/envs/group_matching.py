@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from refil.settings import Count, Refused, Share
 from refil.types import Defaults, Env, Observation, Outcome, Spec
 
 STEP_COST = 0.1
@@ -30,20 +31,11 @@ DEFAULTS = Defaults(
 class Config:
     """Sizes of the game; the defaults are the paper's."""
 
-    agents: int = 8
-    cells: int = 6
-    groups: int = 2
-    horizon: int = 50  # steps after which an episode is cut off
-    random_actions: float = 0.1  # chance that an agent's action is replaced by a random one
-
-    def __post_init__(self) -> None:
-        for name in ("agents", "cells", "groups", "horizon"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"--env.{name} must be 1 or more, not {getattr(self, name)}")
-        if self.groups > self.agents:
-            raise ValueError(f"--env.groups {self.groups} is more than --env.agents {self.agents}")
-        if not 0 <= self.random_actions <= 1:
-            raise ValueError(f"--env.random-actions must be from 0 to 1, not {self.random_actions}")
+    agents: Count = 8  # how many agents there are
+    cells: Count = 6  # places on the ring
+    groups: Count = 2  # groups that the agents are split into
+    horizon: Count = 50  # steps after which an episode is cut off
+    random_actions: Share = 0.1  # chance that an agent's action is replaced by a random one
 
 
 class State(eqx.Module):
@@ -115,5 +107,7 @@ class GroupMatching:
 
 def build(config: Config) -> Env:
     """The game of these sizes."""
+    if config.groups > config.agents:
+        raise Refused(f"--env.groups {config.groups} is more than --env.agents {config.agents}")
     features = config.cells + config.groups + config.agents
     return GroupMatching(config, Spec(config.agents, config.agents, features, ACTIONS, config.horizon))

@@ -1,0 +1,104 @@
+"""Measure how fast an environment is played and a method learns on this machine."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from refil.commands import train
+from refil.experiment import Experiment, Options
+from refil.settings import Count, from_command_line
+
+HELP = """Measure how fast an environment is played and a method learns on this machine.
+
+    refil bench [ENV] [--method NAME] [options]
+
+The policy is an untrained one. Printed are: env_steps_per_s, environment steps played a second, the choice of actions included; \
+ms_per_update, milliseconds an update takes, for each seed; train_steps_per_s, environment steps a second of the whole training \
+loop, all seeds together; compile_s, seconds until that loop is compiled; replay_bytes, the memory that all seeds' episodes take.
+
+Shown below are the options and defaults of {env} with {method}."""
+
+
+@dataclass(frozen=True)
+class Measure(Options):
+    """Options of a run, and how to measure it."""
+
+    json: bool = False  # print one JSON object
+    repeats: Count = 5  # how often each thing is timed; the median counts
+
+
+def main(arguments: list[str]) -> None:
+    """Print the figures."""
+    words, rest = train.split(arguments)
+    base = train.default(words)
+    measure = Measure(**vars(base.options))
+    text = HELP.format(env=base.env, method=base.method)
+    measure = from_command_line(Measure, rest, "refil bench", text, measure)
+    figures = bench(replace(base, options=measure), measure.repeats)
+    if measure.json:
+        print(json.dumps(figures))
+        return
+    print(f"{base.method} on {base.env}; {figures['device']}; {measure.envs} environments, {measure.seeds} seed(s)")
+    for name in ("env_steps_per_s", "ms_per_update", "train_steps_per_s", "compile_s", "replay_bytes"):
+        print(f"  {name:<18} {figures[name]:>14,.1f}")
+
+
+def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
+    """The figures, medians of several timings; everything is warmed up first."""
+    import jax
+    import jax.numpy as jnp
+
+    from refil import loop
+
+    built, options = asked.build(), asked.options
+    training = jax.jit(partial(loop.begin, built))()
+    replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
+    iterate = jax.jit(partial(loop.iterate, built), donate_argnums=0)
+    started = time.perf_counter()
+    compiled = iterate.lower(training).compile()
+    compile_s = time.perf_counter() - started
+    while int(training.episodes[0]) < options.batch:  # until there is enough to learn from
+        training = compiled(training)
+
+    state = [training]
+
+    def iteration() -> Any:
+        state[0] = compiled(state[0])
+        return state[0].env_steps
+
+    before = iteration().sum()
+    whole = seconds(iteration, repeats)
+    steps = int(state[0].env_steps.sum() - before) / (repeats + 1)
+
+    keys = loop.keys_for(state[0].seed, loop.PLAY, state[0].episodes)
+    play = jax.jit(partial(loop.play, built))
+    random = partial(play, state[0].learner, keys, jnp.ones(options.seeds))
+    improve = jax.jit(partial(loop.improve, built))
+    learning = partial(improve, state[0], state[0].replay, jnp.ones(options.seeds, bool))
+    return {
+        "env_steps_per_s": int(random().valid.sum()) / seconds(random, repeats),
+        "ms_per_update": 1e3 * seconds(learning, repeats) / options.envs / options.seeds,
+        "train_steps_per_s": steps / whole,
+        "compile_s": compile_s,
+        "replay_bytes": replay_bytes,
+        "device": jax.devices()[0].device_kind,
+        "envs": options.envs,
+        "seeds": options.seeds,
+    }
+
+
+def seconds(function: Callable[[], Any], repeats: int) -> float:
+    """The median time of a call, after one that does not count."""
+    import jax
+
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)

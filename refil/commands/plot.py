@@ -1,0 +1,44 @@
+"""Draw runs in one figure: mean and 95 % interval over seeds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from refil import plugins, runs, settings
+from refil.settings import Refused
+
+PLOTS = "refil.plots"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to draw, and where."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # the runs' folders
+    out: Path = Path("curves.png")  # the picture; its ending decides the format (png, pdf, svg)
+    labels: tuple[str, ...] = ()  # names in the legend, one for each run; by default the methods'
+    figure: str = "learning_curves"  # what to draw
+
+
+def main(arguments: list[str]) -> None:
+    """Draw, and say where."""
+    options = settings.from_command_line(Options, arguments, "refil plot", __doc__)
+    if not options.runs:
+        raise Refused("name at least one run's folder")
+    if options.labels and len(options.labels) != len(options.runs):
+        raise Refused(f"--labels has {len(options.labels)} names for {len(options.runs)} runs")
+    found = [runs.existing(path) for path in options.runs]
+    try:
+        figure = plugins.load(PLOTS, options.figure).draw(found, options.labels or labels(found))
+    except ImportError as error:
+        raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
+    runs.save_figure(figure, options.out)
+    print(options.out)
+
+
+def labels(found: list[runs.Run]) -> list[str]:
+    """The methods' names, with the folder's where a method comes twice."""
+    methods = [run.experiment.method for run in found]
+    return [name if methods.count(name) == 1 else f"{name}, {run.path.name}" for name, run in zip(methods, found, strict=True)]

@@ -1,0 +1,80 @@
+"""Run an experiment of the paper, all of its runs, and draw its figure; what is done already is not done again."""
+
+import re
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from refil import plugins, runs, settings
+from refil.experiment import Experiment
+from refil.settings import Amount, Count, Refused
+
+EXPERIMENTS = "refil.experiments"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run, and how much of it."""
+
+    experiment: Annotated[str, tyro.conf.Positional]  # figure_2b, figure_2b_released
+    out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
+    seeds: Count | None = None  # instead of the paper's number
+    steps: Count | None = None  # instead of the paper's number
+    stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
+
+
+def main(arguments: list[str]) -> None:
+    """Run what is missing, then draw."""
+    options = settings.from_command_line(Options, arguments, "refil sweep", __doc__)
+    module = plugins.load(EXPERIMENTS, options.experiment)
+    out = options.out or Path("results") / options.experiment
+    end = time.monotonic() + 60 * options.stop_after if options.stop_after is not None else None
+    done = {}
+    for label, default in module.runs().items():
+        print(f"{label}: {out / folder(label)}")
+        done[label] = complete(wanted(default, options), out / folder(label), end)
+        if done[label] is None:
+            print(f"Stopped; everything is saved. The same command goes on: refil sweep {options.experiment}")
+            sys.exit(130)
+    figure = plugins.load("refil.plots", module.FIGURE).draw(list(done.values()), list(done))
+    runs.save_figure(figure, out / f"{options.experiment}.png")
+    print(f"The figure is {out / options.experiment}.png")
+
+
+def folder(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
+
+
+def wanted(default: Experiment, options: Options) -> Experiment:
+    """The run with what the user changed."""
+    changes = {name: value for name in ("seeds", "steps") if (value := getattr(options, name)) is not None}
+    return replace(default, options=replace(default.options, **changes))
+
+
+def complete(asked: Experiment, path: Path, end: float | None) -> runs.Run | None:
+    """A run brought to its end, or None where time ran out."""
+    from refil import train
+
+    with runs.locked(path):
+        resume = (path / runs.CONFIG).exists()
+        run = runs.existing(path) if resume else runs.create(path, asked)
+        if resume and (changed := settings.differences(run.experiment.options, asked.options)):
+            raise Refused(f"{path} holds a run with other options: {', '.join(changed)}; choose another --out")
+        if finished(run, asked):
+            return run
+        if end is not None:
+            asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
+        return run if train.run(asked, run, resume) else None
+
+
+def finished(run: runs.Run, asked: Experiment) -> bool:
+    """Whether every seed's metrics reach the last step."""
+    steps: dict[int, int] = {}
+    if (run.path / runs.METRICS).exists():
+        steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
+    return len(steps) == asked.options.seeds and min(steps.values()) >= asked.options.steps

@@ -20,6 +20,7 @@ from refil.progress import Display
 from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
+MOST_PER_CALL = 1000  # iterations, whatever the speed
 SMALL = ("seed", "episodes", "env_steps", "loss_sum", "loss_count")  # what Python looks at
 
 
@@ -59,11 +60,11 @@ class Session:
         while (steps := np.asarray(training.env_steps)).min() < schedule.steps:
             if stopped():
                 break
-            called_at = time.monotonic()
+            called_at, before = time.monotonic(), np.asarray(training.episodes)
             training = self.advance(training, jnp.int32(iterations))
+            played = (np.asarray(training.episodes) - before).max() / schedule.envs  # a call may end early
+            iterations = min(MOST_PER_CALL, max(1, int(played * SECONDS_PER_CALL / (time.monotonic() - called_at))))
             training = self.write_lines(training)
-            took = time.monotonic() - called_at
-            iterations = max(1, min(2 * iterations, int(iterations * SECONDS_PER_CALL / took)))
             self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
             if time.monotonic() - saved_at > 60 * schedule.save_every:
                 self.save(training)

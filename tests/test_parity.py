@@ -16,17 +16,104 @@ FIXTURES = sorted(path for path in FOLDER.glob("*.npz") if not path.stem.startsw
 
 
 @pytest.fixture(params=FIXTURES, ids=lambda path: path.stem)
-def recorded(request, monkeypatch):
-    """A fixture's path and numbers, with its partition in place of chance."""
-    path = request.param
-    if parity.method_name(path) not in plugins.names("refil.methods"):
-        pytest.skip(f"there is no method {parity.method_name(path)} yet")
-    fixture = dict(np.load(path))
-    sides = iter(jnp.asarray(fixture["side"]).astype(int)) if "side" in fixture else None
-    monkeypatch.setattr(imagination, "draw", None, raising=False)
-    del sides
-    return path, fixture
+def path(request):
+    if parity.method_name(request.param) not in plugins.names("refil.methods"):
+        pytest.skip(f"there is no method {parity.method_name(request.param)} yet")
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
+def recorded_sides(fixture, monkeypatch):
+    """Put the recorded partition in the place of chance: episode i of the batch gets row i."""
+    sides = jnp.asarray(fixture.get("side", fixture["present"])).astype(int)
+    split = jax.random.split
+
+    def sides_by_number(obs, key, groups):
+        return sides[key][None]
+
+    def numbers(key, shape=2):
+        return jnp.broadcast_to(jnp.arange(shape[-1]), shape) if shape == (1, len(sides)) else split(key, shape)
+
+    monkeypatch.setattr(imagination, "random_sides", sides_by_number)
+    monkeypatch.setattr(jax.random, "split", numbers)
 
 
 def test_there_are_fixtures():
     assert FIXTURES, f"no fixture in {FOLDER}"
+
+
+def test_a_fresh_model_has_the_recorded_shapes(path):
+    fixture = np.load(path)
+    fresh = jax.eval_shape(parity.build(path, fixture).init, jax.random.key(0))
+    recorded = parity.model(fixture)
+    assert jax.tree.structure(fresh) == jax.tree.structure(recorded)
+    assert [leaf.shape for leaf in jax.tree.leaves(fresh)] == [leaf.shape for leaf in jax.tree.leaves(recorded)]
+
+
+def test_utilities_and_values_are_the_recorded_ones(path):
+    fixture = np.load(path)
+    episodes, model = parity.episodes(fixture), parity.model(fixture)
+    obs, now = episodes.observations, jax.tree.map(lambda leaf: leaf[:, :-1], episodes.observations)
+    real = model.utility.unroll(obs, obs.visible[None])
+    parity.assert_close(real[0], fixture["q"], 1e-5)
+    taken = td.chosen(real[:, :, :-1], episodes.actions)
+    parity.assert_close(taken[0], fixture["q_taken"], 1e-5)
+    context = model.mixer.context(now)
+    parity.assert_close(model.mixer.value(context, taken, now.everything[None])[..., None], fixture["q_tot"], 1e-5)
+
+    if "q_aux" not in fixture:
+        return
+    sides = parity.sides(path, fixture)
+    imagined = model.utility.unroll(obs, imagination.views(sides, obs.visible))
+    parity.assert_close(imagined[0], fixture["q_in"], 1e-5)
+    parity.assert_close(imagined[1], fixture["q_out"], 1e-5)
+    taken = td.chosen(imagined[:, :, :-1], episodes.actions)
+    value = model.mixer.value(context, taken, imagination.views(sides[:, :-1], now.everything))
+    parity.assert_close(value[..., None], fixture["q_aux"], 1e-5)
+
+
+def test_mixing_views_are_the_recorded_masks(path):
+    fixture = np.load(path)
+    if "mixer_mask_in" not in fixture:
+        return
+    obs = parity.episodes(fixture).observations
+    within, across = imagination.views(parity.sides(path, fixture), obs.everything)
+    agents = within.shape[-2]
+    np.testing.assert_array_equal(within[:, :1], fixture["mixer_mask_in"][:, :, :agents].astype(bool))
+    np.testing.assert_array_equal(across[:, :1], fixture["mixer_mask_out"][:, :, :agents].astype(bool))
+
+
+def test_three_updates_are_the_recorded_ones(path, monkeypatch):
+    fixture = np.load(path)
+    method, episodes = parity.build(path, fixture), parity.episodes(fixture)
+    monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.sides(path, fixture)[None])
+    optimiser = learn.rmsprop(5e-4, 10.0)
+    model = parity.model(fixture)
+    never = jnp.zeros((), jnp.int32)
+    learner = learn.Learner(model, parity.model(fixture, "target_"), optimiser.init(model), never, never)
+    for loss, norm in zip(fixture["loss"], fixture["grad_norm"], strict=True):
+        learner, metrics = learn.update(method, optimiser, learner, episodes, jax.random.key(0))
+        np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
+        np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
+    parity.assert_models_close(learner.model, parity.model(fixture, "after/"), 1e-4)
+
+
+def test_a_method_draws_the_partition_that_its_fixture_was_recorded_with(path, monkeypatch):
+    fixture = np.load(path)
+    if "q_aux" not in fixture:
+        return
+    loss = parity.build(path, fixture).loss
+    obs = jax.tree.map(lambda leaf: leaf[0], parity.episodes(fixture).observations)
+    random = jnp.asarray(fixture["side"][0]).astype(int)[None]
+    monkeypatch.setattr(imagination, "random_sides", lambda obs, key, groups: random)
+    if parity.method_name(path) != "refil_randomized_oracle":
+        return  # the others' partitions are random_sides and true_groups as they stand
+    side = loss.keywords["partition"](obs, jax.random.key(0))
+    np.testing.assert_array_equal(
+        imagination.views(side, obs.everything), imagination.views(parity.sides(path, fixture)[0], obs.everything)
+    )

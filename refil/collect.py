@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from refil import act
+from refil import act, fold
 from refil.types import Env, Episode, Model, Observation, Recording
 
 
@@ -100,9 +100,11 @@ def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> 
     return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
 
 
-def recall(env: Env, recordings: Recording) -> Episode:
-    """See a batch of recorded episodes again."""
-    before = jnp.full_like(recordings.actions[:, :1], -1)
-    last_action = jnp.concatenate([before, recordings.actions], axis=1)
-    observations = see(env, recordings.states, last_action)
-    return Episode(observations, recordings.actions, recordings.rewards, recordings.terminated, recordings.valid)
+def recall(env: Env, recordings: Recording, factor: int = 1) -> Episode:
+    """See a batch of recorded episodes again, `factor` of them on each row of time."""
+    folded, number, first = fold.fold(recordings, factor)
+    before = jnp.full_like(folded.actions[:, :1], -1)
+    last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, folded.actions], axis=1))
+    observations = see(env, folded.states, last_action)
+    count = len(recordings.won)
+    return Episode(observations, number, folded.actions, folded.rewards, folded.terminated, folded.valid, count)

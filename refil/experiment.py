@@ -2,14 +2,18 @@
 
 import dataclasses
 import json
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import jax
 
 from refil import loop, plugins, settings
 from refil.loop import Loop, Schedule
 from refil.settings import Amount, Refused
 from refil.types import Defaults, Env, Observation, without_dead
 
+PRECISIONS = {"float32": "highest", "tf32": "tensorfloat32"}  # in JAX's words
 ENVS, METHODS = "refil.envs", "refil.methods"
 CHANGEABLE = ("--steps", "--save-every", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
 
@@ -22,6 +26,7 @@ class Options(Schedule):
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
+    precision: Literal["float32", "tf32"] = "float32"  # of matrix products on a GPU; the authors' was float32
     deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
     env: Any = None  # options of the environment
     method: Any = None  # options of the method
@@ -34,6 +39,12 @@ class Experiment:
     env: str
     method: str
     options: Options
+
+    def prepare_device(self) -> None:
+        """Set what JAX takes from outside; nothing may have run on the device yet."""
+        if self.options.deterministic:
+            os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
+        jax.config.update("jax_default_matmul_precision", PRECISIONS[self.options.precision])
 
     def build_env(self) -> Env:
         """The environment."""

@@ -1,7 +1,7 @@
-"""Who is imagined together: partitions of an episode's entities, and the views they make (paper, equations 2 and 3).
+"""Who is imagined together: partitions of the entities, and the views they make (paper, equations 2 and 3).
 
-A partition is a function of one episode's observations and a key to `side`, an integer per entity, with a time axis of
-length one where it holds for the whole episode. Entities with the same integer are imagined together.
+Each episode gets random sides; a partition makes of them, and of what is there at an instant, the `side` that counts: an
+integer per entity, and entities with the same integer are imagined together.
 """
 
 from collections.abc import Callable
@@ -12,44 +12,46 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from refil.types import Observation
 
-Partition = Callable[[Observation, PRNGKeyArray], Int[Array, "time entities"]]
+Sides = Int[Array, "... entities"]
+Partition = Callable[[Observation, Sides], Sides]
 
 
-def random_sides(obs: Observation, key: PRNGKeyArray, groups: int) -> Int[Array, "1 entities"]:
+def random_sides(entities: int, groups: int, key: PRNGKeyArray) -> Int[Array, " entities"]:
     """Each entity in one of `groups` sub-groups by chance, the groups' shares drawn from Dirichlet(1, ..., 1).
 
     Two groups are the published rule: a share p uniform in (0, 1), then a coin with that bias per entity.
     """
     key_shares, key_entities = jax.random.split(key)
     cuts = jnp.sort(jax.random.uniform(key_shares, (groups - 1,)))  # gaps between sorted uniforms are Dirichlet(1, ..., 1)
-    draws = jax.random.uniform(key_entities, (obs.group.shape[-1],))
-    return (draws[:, None] > cuts).sum(axis=-1)[None]
+    return (jax.random.uniform(key_entities, (entities, 1)) > cuts).sum(axis=-1)
 
 
-def true_groups(obs: Observation, key: PRNGKeyArray) -> Int[Array, "time entities"]:
+def as_drawn(obs: Observation, drawn: Sides) -> Sides:
+    """The random sides themselves: REFIL."""
+    return drawn
+
+
+def true_groups(obs: Observation, drawn: Sides) -> Sides:
     """The environment's own groups: the paper's Fixed Oracle."""
-    return obs.group
+    return jnp.broadcast_to(obs.group, drawn.shape)
 
 
-def random_in_groups(obs: Observation, key: PRNGKeyArray, groups: int) -> Int[Array, "time entities"]:
+def random_in_groups(obs: Observation, drawn: Sides) -> Sides:
     """Random sub-groups of the environment's own groups: the paper's Randomized Oracle."""
-    return obs.group * groups + random_sides(obs, key, groups)
+    return drawn * (1 + obs.group.max()) + obs.group
 
 
-def all_together(obs: Observation, key: PRNGKeyArray) -> Int[Array, "1 entities"]:
+def all_together(obs: Observation, drawn: Sides) -> Sides:
     """One group of everyone."""
-    return jnp.zeros_like(obs.group[:1])
+    return jnp.zeros_like(drawn)
 
 
-def at_first(first: Partition, later: Partition, obs: Observation, key: PRNGKeyArray) -> Int[Array, "time entities"]:
-    """One partition at the first instant, another from then on; both draw from the same key."""
-    start = jnp.arange(obs.group.shape[0])[:, None] == 0
-    return jnp.where(start, first(obs, key), later(obs, key))
+def at_first(first: Partition, later: Partition, obs: Observation, drawn: Sides) -> Sides:
+    """One partition at the first instant of an episode, another from then on."""
+    return jnp.where(obs.first[..., None], first(obs, drawn), later(obs, drawn))
 
 
-def views(
-    side: Int[Array, "... entities"], seen: Bool[Array, "*batch agents entities"]
-) -> Bool[Array, "2 ... agents entities"]:
+def views(side: Sides, seen: Bool[Array, "*batch agents entities"]) -> Bool[Array, "2 ... agents entities"]:
     """What is seen, cut in two: within the agent's own sub-group, and across to all others."""
     agents = seen.shape[-2]
     together = side[..., :agents, None] == side[..., None, :]

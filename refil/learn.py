@@ -23,7 +23,7 @@ def clip(max_norm: float) -> optax.GradientTransformation:
     """Shrink gradients to a joint norm of at most `max_norm`, with PyTorch's small constant."""
 
     def update(gradients: PyTree, state: optax.EmptyState, params: PyTree = None) -> tuple[PyTree, optax.EmptyState]:
-        scale = jnp.minimum(1.0, max_norm / (optax.global_norm(gradients) + 1e-6))
+        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(gradients) + 1e-6))
         return jax.tree.map(lambda leaf: leaf * scale, gradients), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
@@ -49,7 +49,7 @@ def update(
     (loss, metrics), gradients = gradient(learner.model, learner.target, episodes, key)
     changes, state = optimiser.update(gradients, learner.optimiser)
     model = optax.apply_updates(learner.model, changes)
-    metrics = metrics | {"loss": loss, "gradient_norm": optax.global_norm(gradients)}
+    metrics = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(gradients)}
     return Learner(model, learner.target, state, learner.updates + 1, learner.copied_at), metrics
 
 

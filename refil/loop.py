@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from refil import act, collect, learn, replay
+from refil import act, collect, fold, learn, replay
 from refil.learn import Learner
 from refil.replay import Replay
 from refil.settings import Amount, Count, Refused, Share, Whole
@@ -161,38 +161,82 @@ def play(loop: Loop, learner: Learner, keys: PRNGKeyArray, epsilon: Float[Array,
     return collect.random_tasks(loop.env, learner.model, loop.schedule.envs, epsilon, keys)
 
 
-def improve(loop: Loop, training: Training, ring: Replay, ready: Bool[Array, " seeds"]) -> tuple[Learner, Float[Array, " seeds"]]:
-    """One update for each episode just played, and the sum of their losses; seeds that are not ready keep what they have."""
+def improve(
+    loop: Loop, training: Training, ring: Replay, ready: Bool[Array, " seeds"]
+) -> tuple[Learner, Float[Array, " seeds"]]:
+    """One update for each episode just played, and the sum of their losses; seeds that are not ready keep what they have.
+
+    How far a seed's batches can be folded differs as widely as what seeds have learned. So seeds learn in groups of equal
+    folding, and a group in which no seed is ready costs nothing.
+    """
     schedule = loop.schedule
     keys = keys_for(training.seed, LEARN, training.episodes)
     keys = jax.vmap(lambda key: jax.random.split(key, (schedule.envs, 2)))(keys)
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
-    slots = draw(ring, schedule.batch, keys[:, :, 0])
+    batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, schedule.batch, keys[:, :, 0]))
 
-    def step(learner: Learner, now: tuple[Array, Array, Array]) -> tuple[Learner, Array]:
-        number, slots, keys = now
-        batch = jax.vmap(replay.take)(ring, slots)
-        learned, losses = over_seeds(partial(update, loop), learner, batch, training.episodes + number, keys)
+    factors = fold.factors(schedule.batch)
+    fitting = jnp.stack([jax.vmap(jax.vmap(partial(fold.fits, factor=f)))(batches).all(axis=1) for f in factors])
+    choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
+    order = jnp.argsort(choice)
+    branches = [idle, *(partial(learn_folded, loop, factor) for factor in factors)]
+
+    def learn_group(group: PyTree) -> tuple[Learner, Array]:
+        return jax.lax.switch(group[0].max(), branches, *group[1:])
+
+    seeds = choice, training.learner, batches, training.episodes, keys[:, :, 1], ready
+    size = group_size(schedule.seeds)
+    groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
+    learned = jax.lax.map(learn_group, groups)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], learned)
+
+
+def group_size(seeds: int) -> int:
+    """How many seeds learn side by side: on a CPU one, where products with a seed axis are slower; else at most 8."""
+    if jax.default_backend() == "cpu":
+        return 1
+    return max(size for size in range(1, 9) if seeds % size == 0)
+
+
+def idle(learner: Learner, batches: Recording, episodes: Array, keys: PRNGKeyArray, ready: Array) -> tuple[Learner, Array]:
+    """No update."""
+    return learner, jnp.zeros(ready.shape)
+
+
+def learn_folded(
+    loop: Loop,
+    factor: int,
+    learner: Learner,
+    batches: Recording,
+    episodes: Int[Array, " seeds"],
+    keys: PRNGKeyArray,
+    ready: Bool[Array, " seeds"],
+) -> tuple[Learner, Float[Array, " seeds"]]:
+    """A group of seeds learns from each of its batches in turn, folded."""
+
+    def update(learner: Learner, batch: Recording, episodes: Array, key: PRNGKeyArray) -> tuple[Learner, Array]:
+        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, factor), key)
+        return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics["loss"]
+
+    def step(learner: Learner, now: tuple[Recording, PRNGKeyArray, Array]) -> tuple[Learner, Array]:
+        batch, keys, number = now
+        over_seeds = for_one if len(ready) == 1 else jax.vmap
+        learned, losses = over_seeds(update)(learner, batch, episodes + number, keys)
         return jax.tree.map(partial(collect.keep, ready), learned, learner), jnp.where(ready, losses, 0.0)
 
-    updates = jnp.arange(schedule.envs), jnp.swapaxes(slots, 0, 1), jnp.swapaxes(keys[:, :, 1], 0, 1)
-    learner, losses = jax.lax.scan(step, training.learner, updates)
+    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, keys))
+    learner, losses = jax.lax.scan(step, learner, (*in_turn, jnp.arange(loop.schedule.envs)))
     return learner, losses.sum(axis=0)
 
 
-def update(
-    loop: Loop, learner: Learner, batch: Recording, episodes: Int[Array, ""], key: PRNGKeyArray
-) -> tuple[Learner, Float[Array, ""]]:
-    """One seed learns once from a batch."""
-    learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch), key)
-    return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics["loss"]
+def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """What vmap does, for an axis of length one: a batched product with one in the batch costs more than a plain one."""
 
+    def applied(*arguments: PyTree) -> PyTree:
+        result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: leaf[None], result)
 
-def over_seeds(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-    """All seeds at once on an accelerator; one after another on a CPU, where products with a seed axis are slower."""
-    if jax.default_backend() == "cpu":
-        return jax.lax.map(lambda row: function(*row), arguments)
-    return jax.vmap(function)(*arguments)
+    return applied
 
 
 def line_due(loop: Loop, training: Training) -> Bool[Array, " seeds"]:

@@ -31,7 +31,8 @@ def load_file(path: Path) -> ModuleType:
         raise Refused(f"there is no file {path}")
     module_name = f"refil_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -52,5 +53,6 @@ def summary(package: str, name: str) -> str:
 def folder(package: str) -> Path:
     """Where a package's files lie."""
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     return Path(next(iter(spec.submodule_search_locations)))

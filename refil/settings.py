@@ -19,8 +19,8 @@ class Refused(ValueError):
 class Range:
     """The numbers an option may take, both ends included."""
 
-    low: float
-    high: float = float("inf")
+    low: float | int
+    high: float | int = float("inf")
 
     def __str__(self) -> str:
         return f"{self.low:g} or more" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"

@@ -1,7 +1,6 @@
 """Trains: calls the loop on the device, and between calls reports, evaluates and saves. The only file that does."""
 
 import math
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -26,8 +25,7 @@ SMALL = ("seed", "episodes", "env_steps", "loss_sum", "loss_count")  # what Pyth
 
 def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
     """Train until the steps are done (True) or something stops it (False); either way everything is saved."""
-    if experiment.options.deterministic:
-        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
+    experiment.prepare_device()
     with ExitStack() as stack:
         logs = loggers.open_all(experiment, folder.path, stack)
         stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
@@ -117,7 +115,7 @@ class Session:
     def save(self, training: Training) -> None:
         """Save everything, unless it is broken."""
         if not bool(jax.tree.reduce(lambda ok, leaf: ok & jnp.isfinite(leaf).all(), training.learner.model, True)):
-            raise Refused(f"a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
+            raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
         self.folder.save(training, self.seconds)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
 

@@ -47,6 +47,12 @@ class Observation(eqx.Module):
         return self.present[..., : self.visible.shape[-2]]
 
     @property
+    def first(self) -> Bool[Array, "*batch"]:
+        """Whether this is the first instant of its episode: nobody has acted yet."""
+        assert self.last_action is not None
+        return self.last_action[..., 0] < 0
+
+    @property
     def everything(self) -> Bool[Array, "*batch agents entities"]:
         """The view without partial observability: every present agent with every present entity."""
         return self.acting[..., :, None] & self.present[..., None, :]
@@ -73,13 +79,19 @@ class Recording(eqx.Module):
 
 
 class Episode(eqx.Module):
-    """An episode as methods learn from it. Row t: seen at t, done there, and what that led to; one more instant is seen."""
+    """Episodes as methods learn from them. Row t: seen at t, done there, and what that led to; one more instant is seen.
+
+    A row of time may hold several episodes one after another: `number` says which of all `count` an instant is from, and
+    the last instant of each is not `valid`.
+    """
 
     observations: Observation
+    number: Int[Array, "*batch instants"]
     actions: Int[Array, "*batch time agents"]
     rewards: Float[Array, "*batch time"]
     terminated: Bool[Array, "*batch time"]
     valid: Bool[Array, "*batch time"]
+    count: int = eqx.field(static=True)
 
 
 @runtime_checkable
@@ -106,7 +118,9 @@ class Utility(Protocol):
     """
 
     def start(self, *batch: int) -> Float[Array, "..."]: ...
-    def step(self, memory: Float[Array, "..."], obs: Observation) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
+    def step(
+        self, memory: Float[Array, "..."], obs: Observation
+    ) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
     def unroll(
         self, obs: Observation, views: Bool[Array, "views batch time agents entities"]
     ) -> Float[Array, "views batch time agents actions"]: ...

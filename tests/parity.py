@@ -37,7 +37,7 @@ def build(path: Path, fixture):
         sizes["memory"] = fixture["agent/rnn.weight_hh"].shape[1]
     if "mixer/hyper_w_1.fc2.weight" in fixture:
         sizes["mixing"] = fixture["mixer/hyper_w_1.fc2.weight"].shape[0]
-    episodes, instants, entities, features = fixture["entities"].shape
+    instants, entities, features = fixture["entities"].shape[1:]
     agents, actions = fixture["available"].shape[2:]
     return module.build(dataclasses.replace(config, **sizes), Spec(agents, entities, features, actions, instants - 1))
 
@@ -60,11 +60,25 @@ def episodes(fixture) -> Episode:
     )
     return Episode(
         observations=observations,
+        number=jnp.broadcast_to(jnp.arange(count)[:, None], (count, instants)),
         actions=jnp.asarray(actions[:, :-1]),
         rewards=jnp.asarray(fixture["reward"][:, :-1]),
         terminated=jnp.asarray(fixture["terminated"][:, :-1]),
         valid=jnp.asarray(np.arange(instants - 1) < fixture["length"][:, None]),
+        count=count,
     )
+
+
+def drawn(fixture) -> jax.Array:
+    """The recorded random sides, [episodes time entities]."""
+    return jnp.asarray(np.repeat(fixture["side"][:, None].astype(int), fixture["entities"].shape[1], axis=1))
+
+
+def sides(path: Path, fixture) -> jax.Array:
+    """What the fixture's method makes of them."""
+    group = episodes(fixture).observations.group
+    made = {"refil_fixed_oracle": group, "refil_randomized_oracle": 2 * group + drawn(fixture)}
+    return made.get(method_name(path), drawn(fixture))
 
 
 def model(fixture, prefix: str = "") -> Model:
@@ -77,7 +91,10 @@ def utility(fixture, prefix: str) -> FeedForwardUtility | GruUtility:
     embed, gather = dense(fixture, prefix + "fc1"), attention(fixture, prefix + "attn")
     if f"{prefix}rnn.weight_ih" not in fixture:
         return FeedForwardUtility(embed, gather, dense(fixture, prefix + "fc2"), 0)
-    sides = [Linear(fixture[f"{prefix}rnn.weight_{s}"].T, fixture[f"{prefix}rnn.bias_{s}"]) for s in ("ih", "hh")]
+    sides = [
+        Linear(jnp.asarray(fixture[f"{prefix}rnn.weight_{side}"].T), jnp.asarray(fixture[f"{prefix}rnn.bias_{side}"]))
+        for side in ("ih", "hh")
+    ]
     score = dense(fixture, prefix + "fc3")
     return GruUtility(embed, gather, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
 

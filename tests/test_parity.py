@@ -28,21 +28,6 @@ def full_precision():
         yield
 
 
-def recorded_sides(fixture, monkeypatch):
-    """Put the recorded partition in the place of chance: episode i of the batch gets row i."""
-    sides = jnp.asarray(fixture.get("side", fixture["present"])).astype(int)
-    split = jax.random.split
-
-    def sides_by_number(obs, key, groups):
-        return sides[key][None]
-
-    def numbers(key, shape=2):
-        return jnp.broadcast_to(jnp.arange(shape[-1]), shape) if shape == (1, len(sides)) else split(key, shape)
-
-    monkeypatch.setattr(imagination, "random_sides", sides_by_number)
-    monkeypatch.setattr(jax.random, "split", numbers)
-
-
 def test_there_are_fixtures():
     assert FIXTURES, f"no fixture in {FOLDER}"
 
@@ -91,7 +76,7 @@ def test_mixing_views_are_the_recorded_masks(path):
 def test_three_updates_are_the_recorded_ones(path, monkeypatch):
     fixture = np.load(path)
     method, episodes = parity.build(path, fixture), parity.episodes(fixture)
-    monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.sides(path, fixture)[None])
+    monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.drawn(fixture)[None])
     optimiser = learn.rmsprop(5e-4, 10.0)
     model = parity.model(fixture)
     never = jnp.zeros((), jnp.int32)
@@ -101,19 +86,3 @@ def test_three_updates_are_the_recorded_ones(path, monkeypatch):
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
     parity.assert_models_close(learner.model, parity.model(fixture, "after/"), 1e-4)
-
-
-def test_a_method_draws_the_partition_that_its_fixture_was_recorded_with(path, monkeypatch):
-    fixture = np.load(path)
-    if "q_aux" not in fixture:
-        return
-    loss = parity.build(path, fixture).loss
-    obs = jax.tree.map(lambda leaf: leaf[0], parity.episodes(fixture).observations)
-    random = jnp.asarray(fixture["side"][0]).astype(int)[None]
-    monkeypatch.setattr(imagination, "random_sides", lambda obs, key, groups: random)
-    if parity.method_name(path) != "refil_randomized_oracle":
-        return  # the others' partitions are random_sides and true_groups as they stand
-    side = loss.keywords["partition"](obs, jax.random.key(0))
-    np.testing.assert_array_equal(
-        imagination.views(side, obs.everything), imagination.views(parity.sides(path, fixture)[0], obs.everything)
-    )

@@ -54,6 +54,7 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
 
     from refil import loop
 
+    asked.prepare_device()
     built, options = asked.build(), asked.options
     training = jax.jit(partial(loop.begin, built))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))

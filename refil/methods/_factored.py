@@ -14,7 +14,8 @@ from refil.imagination import Partition
 from refil.nets.mixers import MIXERS, Positive, Vdn
 from refil.nets.utility import attention_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Defaults, Episode, Method, Mixer, Model, Observation, Spec
+from refil.types import Defaults, Episode, Method, Mixer, Model, Spec
+
 
 @dataclass(frozen=True)
 class UtilityOptions:
@@ -43,22 +44,14 @@ class ImaginedOptions:
 
     imagined_weight: Share = 0.5  # its share of the loss, the paper's lambda
     samples: Count = 1  # partitions imagined per episode and update
-
-
-@dataclass(frozen=True)
-class RandomOptions(ImaginedOptions):
-    """The random partition."""
-
-    groups: Count = 2  # sub-groups that the entities are split into
+    groups: Count = 2  # sub-groups that entities are split into by chance
 
 
 def utility(options: UtilityOptions, spec: Spec, key: PRNGKeyArray):
     """A fresh utility of these options."""
     if options.size % options.heads:
         raise Refused(f"--method.size {options.size} must be a multiple of --method.heads {options.heads}")
-    return attention_utility(
-        spec, options.recurrent, options.size, options.memory, options.heads, options.last_action, key
-    )
+    return attention_utility(spec, options.recurrent, options.size, options.memory, options.heads, options.last_action, key)
 
 
 def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
@@ -75,17 +68,20 @@ def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     return Model(utility(options, spec, key), Vdn())
 
 
-def factored(
-    init: Callable[[PRNGKeyArray], Model],
-    discount: float,
-    partition: Partition | None = None,
-    imagined: ImaginedOptions = ImaginedOptions(imagined_weight=0.0),
+def plain(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:
+    """Q-learning on a joint value."""
+    return Method(init, partial(plain_loss, discount=discount))
+
+
+def imagining(
+    init: Callable[[PRNGKeyArray], Model], discount: float, partition: Partition, imagined: ImaginedOptions
 ) -> Method:
-    """Q-learning on a joint value; with a partition, on an imagined value of the same target as well."""
-    if partition is None or imagined.imagined_weight == 0:
-        return Method(init, partial(plain_loss, discount=discount))
-    weight, samples = imagined.imagined_weight, imagined.samples
-    return Method(init, partial(imagined_loss, discount=discount, partition=partition, weight=weight, samples=samples))
+    """Q-learning on a joint value, and on an imagined one with the same target."""
+    if imagined.imagined_weight == 0:
+        return plain(init, discount)
+    weight, groups, samples = imagined.imagined_weight, imagined.groups, imagined.samples
+    loss = partial(imagined_loss, discount=discount, partition=partition, weight=weight, groups=groups, samples=samples)
+    return Method(init, loss)
 
 
 def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float):
@@ -107,11 +103,12 @@ def imagined_loss(
     discount: float,
     partition: Partition,
     weight: float,
+    groups: int,
     samples: int,
 ):
     """The same, and beside it the value imagined from within and across random groups (paper, equations 5 to 7)."""
     obs = episodes.observations
-    sides = draw_sides(partition, obs, samples, key)
+    sides = partition(obs, draw_sides(episodes, groups, samples, key))
     imagined_views = imagination.views(sides, obs.visible)  # [2 samples episodes time agents entities]
     views = jnp.concatenate([obs.visible[None], *imagined_views])
     q = model.utility.unroll(obs, views)
@@ -133,12 +130,10 @@ def imagined_loss(
     return loss, {"td_loss": td_loss, "imagined_loss": imagined_loss}
 
 
-def draw_sides(
-    partition: Partition, obs: Observation, samples: int, key: PRNGKeyArray
-) -> Int[Array, "samples episodes time entities"]:
-    """A fresh partition for each episode and sample."""
-    keys = jax.random.split(key, (samples, obs.group.shape[0]))
-    return jax.vmap(jax.vmap(partition), in_axes=(None, 0))(obs, keys)
+def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) -> Int[Array, "samples rows instants entities"]:
+    """Fresh random sides for each episode and sample, the same at all of its instants."""
+    draw = partial(imagination.random_sides, episodes.observations.group.shape[-1], groups)
+    return jax.vmap(jax.vmap(draw))(jax.random.split(key, (samples, episodes.count)))[:, episodes.number]
 
 
 def joint_value(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import MixerOptions, factored, mixed
+from refil.methods._factored import MixerOptions, mixed, plain
 from refil.types import Method, Spec
 
 
@@ -14,4 +14,4 @@ class Config(MixerOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    return factored(partial(mixed, config, spec), config.discount)
+    return plain(partial(mixed, config, spec), config.discount)

@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import MixerOptions, RandomOptions, factored, mixed
+from refil.methods._factored import ImaginedOptions, MixerOptions, imagining, mixed
 from refil.types import Method, Spec
 
 
 @dataclass(frozen=True)
-class Config(RandomOptions, MixerOptions):
+class Config(ImaginedOptions, MixerOptions):
     """Options of REFIL."""
 
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    partition = partial(imagination.random_sides, groups=config.groups)
-    return factored(partial(mixed, config, spec), config.discount, partition, config)
+    return imagining(partial(mixed, config, spec), config.discount, imagination.as_drawn, config)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import ImaginedOptions, MixerOptions, factored, mixed
+from refil.methods._factored import ImaginedOptions, MixerOptions, imagining, mixed
 from refil.types import Method, Spec
 
 
@@ -20,4 +20,4 @@ def build(config: Config, spec: Spec) -> Method:
     partition = imagination.true_groups
     if config.forget_groups:
         partition = partial(imagination.at_first, partition, imagination.all_together)
-    return factored(partial(mixed, config, spec), config.discount, partition, config)
+    return imagining(partial(mixed, config, spec), config.discount, partition, config)

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import MixerOptions, RandomOptions, factored, mixed
+from refil.methods._factored import ImaginedOptions, MixerOptions, imagining, mixed
 from refil.types import Method, Spec
 
 
 @dataclass(frozen=True)
-class Config(RandomOptions, MixerOptions):
+class Config(ImaginedOptions, MixerOptions):
     """Options of REFIL (Randomized Oracle)."""
 
     forget_groups: bool = False  # as the released code does by mistake: true groups at the first instant only
@@ -17,7 +17,7 @@ class Config(RandomOptions, MixerOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    partition = partial(imagination.random_in_groups, groups=config.groups)
+    partition = imagination.random_in_groups
     if config.forget_groups:
-        partition = partial(imagination.at_first, partition, partial(imagination.random_sides, groups=config.groups))
-    return factored(partial(mixed, config, spec), config.discount, partition, config)
+        partition = partial(imagination.at_first, partition, imagination.as_drawn)
+    return imagining(partial(mixed, config, spec), config.discount, partition, config)

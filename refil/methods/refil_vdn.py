@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import RandomOptions, UtilityOptions, factored, summed
+from refil.methods._factored import ImaginedOptions, UtilityOptions, imagining, summed
 from refil.types import Method, Spec
 
 
 @dataclass(frozen=True)
-class Config(RandomOptions, UtilityOptions):
+class Config(ImaginedOptions, UtilityOptions):
     """Options of REFIL (VDN)."""
 
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    partition = partial(imagination.random_sides, groups=config.groups)
-    return factored(partial(summed, config, spec), config.discount, partition, config)
+    return imagining(partial(summed, config, spec), config.discount, imagination.as_drawn, config)

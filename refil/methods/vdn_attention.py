@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import UtilityOptions, factored, summed
+from refil.methods._factored import UtilityOptions, plain, summed
 from refil.types import Method, Spec
 
 
@@ -14,4 +14,4 @@ class Config(UtilityOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    return factored(partial(summed, config, spec), config.discount)
+    return plain(partial(summed, config, spec), config.discount)

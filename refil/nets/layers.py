@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -54,16 +54,19 @@ class Gru(eqx.Module):
         new = jnp.tanh(new_in + reset * new_mem)
         return (1 - update) * new + update * memory
 
-    def unroll(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch size"]:
-        """The memory after each instant, starting from nothing."""
+    def unroll(
+        self, inputs: Float[Array, "time *batch inputs"], first: Bool[Array, "time ..."]
+    ) -> Float[Array, "time *batch size"]:
+        """The memory after each instant, starting from nothing wherever an instant is the first."""
 
-        def remember(memory: Array, gates: Array) -> tuple[Array, Array]:
-            memory = self(gates, memory)
+        def remember(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            gates, first = now
+            memory = self(gates, jnp.where(first, 0.0, memory))
             return memory, memory
 
         gates = self.from_input(inputs)
         nothing = jnp.zeros((*gates.shape[1:-1], gates.shape[-1] // 3), gates.dtype)
-        return jax.lax.scan(remember, nothing, gates)[1]
+        return jax.lax.scan(remember, nothing, (gates, first))[1]
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:

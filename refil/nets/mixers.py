@@ -54,7 +54,10 @@ class Vdn(eqx.Module):
         """A sum needs none."""
 
     def value(
-        self, context: None, utilities: Float[Array, "factors *batch agents"], views: Bool[Array, "factors *batch agents entities"]
+        self,
+        context: None,
+        utilities: Float[Array, "factors *batch agents"],
+        views: Bool[Array, "factors *batch agents entities"],
     ) -> Float[Array, "*batch"]:
         """Absent agents have utility zero."""
         return utilities.sum(axis=(0, -1))

@@ -26,7 +26,9 @@ class FeedForwardUtility(eqx.Module):
         """Utilities of one instant through what is visible."""
         return memory, self.unroll(obs, obs.visible[None])[0]
 
-    def unroll(self, obs: Observation, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents actions"]:
+    def unroll(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
+    ) -> Float[Array, "views *batch agents actions"]:
         """Utilities of all instants through each of the views."""
         embedded = jax.nn.relu(self.embed(rows(obs, self.actions_read)))
         reading = self.gather.read(embedded, agents=views.shape[-2])
@@ -48,7 +50,9 @@ class GruUtility(eqx.Module):
         """An empty memory."""
         return jnp.zeros((*batch, self.score.weight.shape[0]))
 
-    def perceive(self, obs: Observation, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents size"]:
+    def perceive(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
+    ) -> Float[Array, "views *batch agents size"]:
         """What each agent makes of an instant, before memory."""
         embedded = jax.nn.relu(self.embed(rows(obs, self.actions_read)))
         return jax.nn.relu(self.gather.read(embedded, views.shape[-2], self.digest).through(views))
@@ -63,7 +67,8 @@ class GruUtility(eqx.Module):
     ) -> Float[Array, "views *batch time agents actions"]:
         """Utilities of whole episodes, each view with a memory of its own."""
         perceived = jnp.moveaxis(self.perceive(obs, views), -3, 0)
-        memories = jnp.moveaxis(self.remember.unroll(perceived), 0, -3)
+        first = jnp.moveaxis(obs.first, -1, 0)[:, None, ..., None, None]
+        memories = jnp.moveaxis(self.remember.unroll(perceived, first), 0, -3)
         return jnp.where(obs.acting[..., None], self.score(memories), 0.0)
 
 

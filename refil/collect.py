@@ -9,7 +9,7 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from refil import act, fold
 from refil.types import Env, Episode, Model, Observation, Recording
@@ -28,7 +28,7 @@ class Play(eqx.Module):
 
 
 def collect(
-    env: Env, models: Model, tasks: Int[Array, "seeds envs"], epsilon: Float[Array, " seeds"], keys: PRNGKeyArray
+    env: Env, models: Model, tasks: Int[Array, "seeds envs"], epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]
 ) -> Recording:
     """One episode of every task given, played by its seed's model; `keys` has one key per seed."""
     keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
@@ -43,14 +43,14 @@ def collect(
     return Recording(states, actions[:, :, :-1], rewards[:, :, :-1], terminated[:, :, :-1], valid[:, :, :-1], end.won, tasks)
 
 
-def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: PRNGKeyArray) -> Recording:
+def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]) -> Recording:
     """So many episodes of each seed, every task equally likely."""
     keys = jax.vmap(jax.random.split)(keys)
     tasks = jax.vmap(lambda key: jax.random.randint(key, (envs,), 0, len(env.task_names)))(keys[:, 0])
     return collect(env, models, tasks, epsilon, keys[:, 1])
 
 
-def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: PRNGKeyArray) -> Play:
+def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"]) -> Play:
     """Everything at its start."""
     rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
     states = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
@@ -69,7 +69,7 @@ def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: PRNGKe
     )
 
 
-def advance(env: Env, models: Model, epsilon: Float[Array, " seeds"], keys: PRNGKeyArray, play: Play) -> Play:
+def advance(env: Env, models: Model, epsilon: Float[Array, " seeds"], keys: Key[Array, "seeds envs"], play: Play) -> Play:
     """One step of every episode that is not over; the others stand still."""
     keys = jax.vmap(jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, play.time + 1))))(keys)
     obs = see(env, play.states, play.last_action)
@@ -100,11 +100,11 @@ def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> 
     return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
 
 
-def recall(env: Env, recordings: Recording, factor: int = 1) -> Episode:
-    """See a batch of recorded episodes again, `factor` of them on each row of time."""
-    folded, number, first = fold.fold(recordings, factor)
+def recall(env: Env, recordings: Recording, rows: int | None = None) -> Episode:
+    """See a batch of recorded episodes again, folded onto so many rows of time (as many as episodes, unless told)."""
+    count = len(recordings.won)
+    folded, number, first = fold.fold(recordings, rows or count)
     before = jnp.full_like(folded.actions[:, :1], -1)
     last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, folded.actions], axis=1))
     observations = see(env, folded.states, last_action)
-    count = len(recordings.won)
     return Episode(observations, number, folded.actions, folded.rewards, folded.terminated, folded.valid, count)

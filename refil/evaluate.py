@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key
 
 from refil import collect
 from refil.types import Env, Model, Recording
@@ -16,7 +16,7 @@ class Score(eqx.Module):
     length_mean: Float[Array, " seeds"]
 
 
-def greedy(env: Env, models: Model, episodes: int, keys: PRNGKeyArray) -> Score:
+def greedy(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Score:
     """So many episodes of each seed's model, every task equally likely; `keys` has one key per seed."""
     return score(collect.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
 

@@ -15,8 +15,8 @@ class Learner(eqx.Module):
     model: Model
     target: Model
     optimiser: PyTree
-    updates: Int[Array, ""]
-    copied_at: Int[Array, ""]
+    updates: Int[Array, "*seeds"]
+    copied_at: Int[Array, "*seeds"]
 
 
 def clip(max_norm: float) -> optax.GradientTransformation:

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil import act, collect, fold, learn, replay
 from refil.learn import Learner
@@ -84,7 +84,7 @@ def check(schedule: Schedule, horizon: int) -> None:
             raise Refused(f"--{name} {getattr(schedule, name)} is more than --buffer {schedule.buffer}")
 
 
-def keys_for(seeds: Int[Array, " seeds"], purpose: int, moments: Int[Array, " seeds"]) -> PRNGKeyArray:
+def keys_for(seeds: Int[Array, " seeds"], purpose: int, moments: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
     """A key of its own for each seed, purpose and moment."""
     return jax.vmap(lambda seed, moment: jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), purpose), moment))(
         seeds, moments
@@ -156,7 +156,7 @@ def epsilon(schedule: Schedule, training: Training) -> Float[Array, " seeds"]:
     return act.epsilon_at(training.env_steps, schedule.epsilon_finish, schedule.epsilon_steps)
 
 
-def play(loop: Loop, learner: Learner, keys: PRNGKeyArray, epsilon: Float[Array, " seeds"]) -> Recording:
+def play(loop: Loop, learner: Learner, keys: Key[Array, " seeds"], epsilon: Float[Array, " seeds"]) -> Recording:
     """A batch of episodes for each seed."""
     return collect.random_tasks(loop.env, learner.model, loop.schedule.envs, epsilon, keys)
 
@@ -166,8 +166,8 @@ def improve(
 ) -> tuple[Learner, Float[Array, " seeds"]]:
     """One update for each episode just played, and the sum of their losses; seeds that are not ready keep what they have.
 
-    How far a seed's batches can be folded differs as widely as what seeds have learned. So seeds learn in groups of equal
-    folding, and a group in which no seed is ready costs nothing.
+    How few rows a seed's batches can be folded onto differs as widely as what seeds have learned. So seeds learn in groups
+    of about equal need, and a group in which no seed is ready costs nothing.
     """
     schedule = loop.schedule
     keys = keys_for(training.seed, LEARN, training.episodes)
@@ -175,11 +175,11 @@ def improve(
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, schedule.batch, keys[:, :, 0]))
 
-    factors = fold.factors(schedule.batch)
-    fitting = jnp.stack([jax.vmap(jax.vmap(partial(fold.fits, factor=f)))(batches).all(axis=1) for f in factors])
+    sizes = fold.sizes(schedule.batch)
+    fitting = jnp.stack([jax.vmap(jax.vmap(partial(fits, rows)))(batches).all(axis=1) for rows in sizes])
     choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
     order = jnp.argsort(choice)
-    branches = [idle, *(partial(learn_folded, loop, factor) for factor in factors)]
+    branches = [idle, *(partial(learn_folded, loop, rows) for rows in sizes)]
 
     def learn_group(group: PyTree) -> tuple[Learner, Array]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
@@ -198,27 +198,34 @@ def group_size(seeds: int) -> int:
     return max(size for size in range(1, 9) if seeds % size == 0)
 
 
-def idle(learner: Learner, batches: Recording, episodes: Array, keys: PRNGKeyArray, ready: Array) -> tuple[Learner, Array]:
+def fits(rows: int, batch: Recording) -> Bool[Array, ""]:
+    """Whether a batch of episodes can be folded onto so many rows; unfolded it always can."""
+    return jnp.asarray(True) if rows == len(batch.won) else fold.arrange(batch, rows)[1]
+
+
+def idle(
+    learner: Learner, batches: Recording, episodes: Array, keys: Key[Array, "seeds updates"], ready: Array
+) -> tuple[Learner, Array]:
     """No update."""
     return learner, jnp.zeros(ready.shape)
 
 
 def learn_folded(
     loop: Loop,
-    factor: int,
+    rows: int,
     learner: Learner,
     batches: Recording,
     episodes: Int[Array, " seeds"],
-    keys: PRNGKeyArray,
+    keys: Key[Array, "seeds updates"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Float[Array, " seeds"]]:
     """A group of seeds learns from each of its batches in turn, folded."""
 
     def update(learner: Learner, batch: Recording, episodes: Array, key: PRNGKeyArray) -> tuple[Learner, Array]:
-        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, factor), key)
+        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, rows), key)
         return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics["loss"]
 
-    def step(learner: Learner, now: tuple[Recording, PRNGKeyArray, Array]) -> tuple[Learner, Array]:
+    def step(learner: Learner, now: tuple[Recording, Array, Array]) -> tuple[Learner, Array]:
         batch, keys, number = now
         over_seeds = for_one if len(ready) == 1 else jax.vmap
         learned, losses = over_seeds(update)(learner, batch, episodes + number, keys)

@@ -12,7 +12,7 @@ class Replay(eqx.Module):
     """The latest episodes; `inserted` counts all that ever came in."""
 
     recordings: Recording
-    inserted: Int[Array, ""]
+    inserted: Int[Array, "*seeds"]
 
 
 def insert(replay: Replay, recordings: Recording, wanted: Bool[Array, ""]) -> Replay:

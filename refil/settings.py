@@ -6,7 +6,7 @@ Nothing here knows any option; options stand beside the code that reads them.
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 Settings = TypeVar("Settings")
 
@@ -44,9 +44,15 @@ def check(settings: Any, path: tuple[str, ...] = ()) -> None:
         value, here = getattr(settings, field.name), (*path, field.name)
         if dataclasses.is_dataclass(value):
             check(value, here)
-        for allowed in getattr(hints[field.name], "__metadata__", ()):
-            if isinstance(allowed, Range) and value is not None and not allowed.low <= value <= allowed.high:
+        for allowed in ranges(hints[field.name]):
+            if value is not None and not allowed.low <= value <= allowed.high:
                 raise Refused(f"{option(here)} must be {allowed}, not {value}")
+
+
+def ranges(hint: Any) -> list[Range]:
+    """The ranges in an annotation, also of one among several types."""
+    own = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Range)]
+    return own + [found for part in get_args(hint) if part is not hint for found in ranges(part)]
 
 
 def lay_under(settings: Settings, defaults: Any) -> Settings:

@@ -4,9 +4,10 @@ import numpy as np
 
 RESAMPLES = 2000
 Z95 = 1.959964
+Floats = np.ndarray | np.float64
 
 
-def mean_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mean_interval(values: np.ndarray) -> tuple[Floats, Floats, Floats]:
     """Mean over the first axis (seeds) and its 95 % interval by bootstrap; with one seed the interval is the mean."""
     values = np.asarray(values, float)
     seeds = len(values)

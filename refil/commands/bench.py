@@ -12,13 +12,19 @@ from refil.commands import train
 from refil.experiment import Experiment, Options
 from refil.settings import Count, from_command_line
 
-HELP = """Measure how fast an environment is played and a method learns on this machine.
+HELP = """Measure how fast an environment is played and a method learns on this machine, with an untrained policy.
 
     refil bench [ENV] [--method NAME] [options]
 
-The policy is an untrained one. Printed are: env_steps_per_s, environment steps played a second, the choice of actions included; \
-ms_per_update, milliseconds an update takes, for each seed; train_steps_per_s, environment steps a second of the whole training \
-loop, all seeds together; compile_s, seconds until that loop is compiled; replay_bytes, the memory that all seeds' episodes take.
+env_steps_per_s: environment steps played a second, the choice of actions included.
+
+ms_per_update: milliseconds that an update takes, for each seed.
+
+train_steps_per_s: environment steps a second of the whole training loop, all seeds together.
+
+compile_s: seconds until that loop is compiled.
+
+replay_bytes: the memory that all seeds' episodes take.
 
 Shown below are the options and defaults of {env} with {method}."""
 

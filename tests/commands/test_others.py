@@ -1,0 +1,110 @@
+"""Evaluate, plot, list, bench and sweep."""
+
+import json
+import sys
+
+import pytest
+
+from refil import runs, train
+from refil.__main__ import main
+from tests.test_loop import small
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> runs.Run:
+    asked = small(seeds=2)
+    made = runs.create(tmp_path_factory.mktemp("runs") / "run", asked)
+    assert train.run(asked, made)
+    return made
+
+
+@pytest.fixture
+def refil(monkeypatch, capsys):
+    """Run a command in this process; what it printed, and its exit code."""
+
+    def call(*arguments: str) -> tuple[str, str, int]:
+        monkeypatch.setattr(sys, "argv", ["refil", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        said = capsys.readouterr()
+        return said.out, said.err, code
+
+    return call
+
+
+def test_evaluate_prints_json_with_the_promised_keys(refil, run):
+    result = json.loads(refil("evaluate", str(run.path), "--episodes", "12", "--json")[0])
+    assert set(result) == {"episodes", "win_rate", "win_rate_ci95", "return_mean", "length_mean", "seeds"}
+    assert result["episodes"] == 12
+    assert result["seeds"] == 2
+    low, high = result["win_rate_ci95"]
+    assert 0 <= low <= result["win_rate"] <= high <= 1
+    assert 1 <= result["length_mean"] <= 6
+
+
+def test_evaluate_in_words_says_the_same(refil, run):
+    assert "episodes won" in refil("evaluate", str(run.path), "--episodes", "12")[0]
+
+
+def test_evaluate_refuses_a_folder_without_models(refil, tmp_path):
+    runs.create(tmp_path / "run", small())
+    _, error, code = refil("evaluate", str(tmp_path / "run"))
+    assert code == 2
+    assert "has no model yet" in error
+
+
+@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
+def test_plot_draws_several_runs(refil, run, tmp_path, ending):
+    out = tmp_path / f"curves.{ending}"
+    assert refil("plot", str(run.path), str(run.path), "--labels", "one", "two", "--out", str(out))[2] == 0
+    assert out.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--out", "x.jpeg2"], ".png"), (["--labels", "a", "b"], "2 names for 1 runs"), (["--figure", "pie"], "learning_curves")],
+)
+def test_plot_refuses_what_it_cannot_draw(refil, run, arguments, words):
+    _, error, code = refil("plot", str(run.path), *arguments)
+    assert code == 2
+    assert words in error
+
+
+def test_list_names_methods_and_environments(refil):
+    text = refil("list")[0]
+    for name in ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "refil_fixed_oracle", "group_matching"):
+        assert name in text
+
+
+def test_bench_prints_json_with_the_promised_keys(refil):
+    game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
+    short = ["--batch", "4", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json"]
+    result = json.loads(refil("bench", "group_matching", "--method", "refil", *game, *short)[0])
+    speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "compile_s", "replay_bytes"}
+    assert set(result) == speeds | {"device", "envs", "seeds"}
+    assert all(result[name] > 0 for name in speeds)
+    assert (result["envs"], result["seeds"]) == (2, 1)
+
+
+def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
+    arguments = ["sweep", "figure_2b_released", "--seeds", "1", "--steps", "60", "--out", str(tmp_path)]
+    assert refil(*arguments)[2] == 0
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert folders == {"refil_fixed_oracle_released", "refil_randomized_oracle_released"}
+    metrics = {name: (tmp_path / name / runs.METRICS).stat().st_mtime_ns for name in folders}
+    assert (tmp_path / "figure_2b_released.png").exists()
+    assert refil(*arguments)[2] == 0
+    assert metrics == {name: (tmp_path / name / runs.METRICS).stat().st_mtime_ns for name in folders}
+    _, error, code = refil("sweep", "figure_2b_released", "--seeds", "2", "--steps", "60", "--out", str(tmp_path))
+    assert code == 2
+    assert "--seeds" in error
+
+
+def test_an_unknown_command_is_refused_with_the_choices(refil):
+    _, error, code = refil("tran")
+    assert code == 2
+    assert "there is no command 'tran'" in error
+    assert "train" in error

@@ -1,0 +1,38 @@
+"""Curves of runs, from metrics worked by hand."""
+
+import numpy as np
+import pytest
+
+from refil import runs
+from refil.plots import learning_curves
+from refil.settings import Refused
+from tests.test_loop import small
+
+
+def made_up(path, points) -> runs.Run:
+    run = runs.create(path, small())
+    run.append([{"seed": seed, "env_steps": steps, "win_rate": rate} for seed, steps, rate in points])
+    return run
+
+
+def test_seeds_are_read_on_a_common_grid_up_to_where_all_have_come(tmp_path):
+    run = made_up(tmp_path / "run", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 200, 0.5)])
+    run.append([{"seed": 0, "env_steps": 50, "loss": 1.0}])  # a line without an evaluation
+    steps, curves = learning_curves.seed_curves(run)
+    assert steps[-1] == 100
+    np.testing.assert_allclose(curves[0], steps / 100)
+    np.testing.assert_allclose(curves[1], 0.5)
+
+
+def test_the_figure_has_a_line_and_a_band_for_each_run_of_several_seeds(tmp_path):
+    several = made_up(tmp_path / "a", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 100, 0.5)])
+    single = made_up(tmp_path / "b", [(0, 0, 0.0), (0, 100, 1.0)])
+    (axes,) = learning_curves.draw([several, single], ["one", "two"]).axes
+    assert [line.get_label() for line in axes.lines] == ["one (2 seeds)", "two (1 seed)"]
+    assert len(axes.collections) == 1
+    np.testing.assert_allclose(axes.lines[0].get_ydata()[-1], 0.75)
+
+
+def test_a_run_without_evaluations_is_refused(tmp_path):
+    with pytest.raises(Refused, match="no evaluation yet"):
+        learning_curves.seed_curves(made_up(tmp_path / "run", []))

@@ -1,0 +1,81 @@
+"""Playing and seeing again, in a world that counts its steps."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from refil import collect
+from refil.envs import group_matching
+from refil.experiment import METHODS
+from refil.plugins import load
+from tests import worlds
+
+TASKS = jnp.array([[0, 1], [2, 3]])
+
+
+@pytest.fixture(scope="module")
+def env():
+    return worlds.build(worlds.Config(horizon=4))
+
+
+@pytest.fixture(scope="module")
+def models(env):
+    method = load(METHODS, "refil")
+    build = method.build(method.Config(size=8, heads=2, memory=4, mixing=4), env.spec)
+    return jax.vmap(build.init)(jax.random.split(jax.random.key(0)))
+
+
+@pytest.fixture(scope="module")
+def played(env, models):
+    return jax.jit(partial(collect.collect, env))(models, TASKS, jnp.ones(2), jax.random.split(jax.random.key(1)))
+
+
+def test_every_episode_has_the_length_of_its_task_or_of_the_horizon(played):
+    np.testing.assert_array_equal(played.valid.sum(axis=-1), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(played.task, TASKS)
+
+
+def test_rows_hold_what_was_seen_done_and_paid(played):
+    np.testing.assert_array_equal(jnp.where(played.valid, played.rewards, 0)[1], [[1, 2, 3, 0], [1, 2, 3, 4]])
+    np.testing.assert_array_equal((played.terminated & played.valid)[1], [[0, 0, 1, 0], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(played.states.time[1], [[0, 1, 2, 3, 3], [0, 1, 2, 3, 4]])
+
+
+def test_only_available_actions_are_taken(played):
+    assert (np.asarray(played.actions)[:, :, 1::2][np.asarray(played.valid)[:, :, 1::2]] == 1).all()
+
+
+def test_an_episode_alone_is_the_episode_in_a_batch(env, models, played):
+    """Also where the batch goes on after its end."""
+    one = jax.tree.map(lambda leaf: leaf[1:], models)
+    keys = jax.random.split(jax.random.key(1))[1:]
+    alone = collect.collect(env, one, TASKS[1:, :], jnp.ones(1), keys)
+    jax.tree.map(lambda ours, theirs: np.testing.assert_array_equal(ours[0], theirs[1]), alone, played)
+
+
+def test_recalled_episodes_show_what_was_seen_with_last_actions(env, played):
+    batch = jax.tree.map(lambda leaf: leaf[1], played)
+    episodes = collect.recall(env, batch)
+    np.testing.assert_array_equal(episodes.observations.entities[1, :, 0, 0], [0, 1, 2, 3, 4])
+    last = np.asarray(episodes.observations.last_action)
+    assert (last[:, 0] == -1).all()
+    np.testing.assert_array_equal(last[:, 1:], episodes.actions)
+
+
+def test_what_is_recalled_is_what_was_acted_on():
+    """Greedy actions of the unrolled network are the actions that were played without exploration."""
+    for name in ("refil", "qmix_attention"):
+        env = group_matching.build(group_matching.Config(agents=4, cells=3, horizon=8))
+        module = load(METHODS, name)
+        method = module.build(module.Config(size=8, heads=2, memory=4, mixing=4), env.spec)
+        models = jax.vmap(method.init)(jax.random.split(jax.random.key(2), 1))
+        tasks = jnp.zeros((1, 6), jnp.int32)
+        played = jax.jit(partial(collect.collect, env))(models, tasks, jnp.zeros(1), jax.random.split(jax.random.key(3), 1))
+        batch, model = jax.tree.map(lambda leaf: leaf[0], (played, models))
+        episodes = collect.recall(env, batch)
+        q = model.utility.unroll(episodes.observations, episodes.observations.visible[None])[0]
+        best = np.asarray(q.argmax(axis=-1))[:, :-1]
+        np.testing.assert_array_equal(best[batch.valid], np.asarray(batch.actions)[batch.valid])

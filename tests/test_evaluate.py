@@ -1,0 +1,37 @@
+"""Scores of recorded episodes."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from refil import collect, evaluate
+from refil.experiment import METHODS
+from refil.plugins import load
+from tests import worlds
+
+
+def test_scores_are_means_over_the_valid_steps_of_each_seed():
+    env = worlds.build(worlds.Config(horizon=4))
+    module = load(METHODS, "vdn_attention")
+    method = module.build(module.Config(size=8, heads=2, memory=4), env.spec)
+    models = jax.vmap(method.init)(jax.random.split(jax.random.key(0)))
+    tasks = jnp.array([[0, 1], [2, 3]])
+    played = jax.jit(partial(collect.collect, env))(models, tasks, jnp.zeros(2), jax.random.split(jax.random.key(1)))
+    score = evaluate.score(played)
+    np.testing.assert_allclose(score.length_mean, [1.5, 3.5])
+    np.testing.assert_allclose(score.return_mean, [(1 + 3) / 2, (6 + 10) / 2])
+    np.testing.assert_allclose(score.win_rate, np.asarray(played.won).mean(axis=1))
+    assert not played.won[1, 1]  # cut off is not won
+    assert played.won[0, 1]  # after an odd number of steps only the winning action is available
+
+
+def test_greedy_play_is_the_same_for_the_same_key():
+    env = worlds.build(worlds.Config(horizon=4))
+    module = load(METHODS, "vdn_attention")
+    models = jax.vmap(module.build(module.Config(size=8, heads=2, memory=4), env.spec).init)(
+        jax.random.split(jax.random.key(0), 1)
+    )
+    score = [evaluate.greedy(env, models, 8, jax.random.split(jax.random.key(5), 1)) for _ in range(2)]
+    jax.tree.map(np.testing.assert_array_equal, *score)

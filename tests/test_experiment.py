@@ -1,0 +1,67 @@
+"""What is to be trained, by name."""
+
+from dataclasses import replace
+
+import jax
+import pytest
+
+from refil import experiment
+from refil.settings import Refused
+from refil.types import Observation
+from tests import worlds
+from tests.test_loop import small
+
+
+def test_the_papers_settings_lie_under_the_options():
+    options = experiment.default("group_matching", "refil").options
+    assert (options.buffer, options.epsilon_steps, options.eval_every, options.eval_episodes) == (2000, 5000, 10_000, 80)
+    method = options.method
+    assert (method.size, method.recurrent, method.mixer, method.last_action) == (64, False, "linear", False)
+
+
+def test_an_environment_of_ones_own_gets_starcrafts_settings(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text('"""Mine."""\nfrom tests.worlds import Config, build\n')
+    options = experiment.default(str(path), "refil").options
+    assert (options.steps, options.buffer, options.epsilon_steps) == (10_000_000, 5000, 500_000)
+    assert (options.method.size, options.method.recurrent, options.method.mixer) == (128, True, "attention")
+
+
+def test_an_experiment_reads_back_from_json():
+    assert experiment.read(small().to_json(), "here") == small()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"env": {"name": "group_matching"}, "method": {"name": "nothing"}}'])
+def test_text_that_is_no_config_is_refused_with_its_source(text):
+    with pytest.raises(Refused, match="here is not a config of refil"):
+        experiment.read(text, "here")
+
+
+def test_a_run_may_go_on_with_other_steps_but_not_with_another_learning_rate():
+    saved = small()
+    asked = replace(saved, options=replace(saved.options, steps=500, tensorboard=True))
+    assert experiment.continued(saved, asked) == asked
+    with pytest.raises(Refused, match=r"another --lr \(0.1 instead of 0.0005\); only --steps"):
+        experiment.continued(saved, replace(saved, options=replace(saved.options, lr=0.1)))
+    other = replace(saved, options=replace(saved.options, method=replace(saved.options.method, groups=3)))
+    with pytest.raises(Refused, match=r"--method.groups"):
+        experiment.continued(saved, other)
+
+
+class Mortal(worlds.Counting):
+    """The counting world, whose third entity dies at once."""
+
+    def observe(self, state) -> Observation:
+        seen = super().observe(state)
+        return replace(seen, alive=seen.alive.at[2].set(False))
+
+
+def test_the_dead_can_be_taken_out():
+    env = worlds.build(worlds.Config())
+    mortal = experiment.WithoutDead(Mortal(env.spec, env.tasks))
+    state = mortal.reset(2, jax.random.key(0))
+    obs = mortal.observe(state)
+    assert obs.present.tolist() == [True, True, False]
+    assert not obs.visible[:, 2].any()
+    assert mortal.spec == env.spec
+    assert small(mask_dead=True).build().env.spec == small().build().env.spec

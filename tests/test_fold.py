@@ -1,0 +1,89 @@
+"""Folding changes where episodes lie, never what is learned from them."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from refil import collect, experiment, fold
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["feed-forward", "recurrent"])
+def played(request):
+    """Sixteen short episodes of a tiny game, and what is learned from them unfolded."""
+    default = experiment.default("group_matching", "refil")
+    small = {"size": 8, "heads": 2, "memory": 4, "mixing": 4, "recurrent": request.param, "last_action": True}
+    options = replace(
+        default.options,
+        env=replace(default.options.env, agents=3, cells=2, horizon=24),
+        method=replace(default.options.method, **small),
+    )
+    loop = replace(default, options=options).build()
+    models = jax.vmap(loop.method.init)(jax.random.split(jax.random.key(0), 1))
+    tasks = jnp.zeros((1, 16), jnp.int32)
+    play = jax.jit(partial(collect.collect, loop.env))
+    batch = play(models, tasks, jnp.ones(1), jax.random.split(jax.random.key(1), 1))
+    return loop, *jax.tree.map(lambda leaf: leaf[0], (models, batch))
+
+
+def as_long_as(batch, lengths):
+    """The same batch with episodes of these lengths."""
+    return replace(batch, valid=jnp.arange(24) < jnp.asarray(lengths)[:, None])
+
+
+@pytest.mark.parametrize("rows", [8, 4])
+@pytest.mark.parametrize("longest", [None, 24])
+def test_a_folded_batch_has_the_same_loss_and_gradient(played, rows, longest):
+    loop, model, batch = played
+    if longest:  # one that fills a row alone
+        batch = replace(batch, valid=batch.valid.at[3].set(True))
+    assert fold.arrange(batch, rows)[1]
+
+    def loss(model, rows):
+        return loop.method.loss(model, model, collect.recall(loop.env, batch, rows), jax.random.key(2))[0]
+
+    plain, folded = (jax.jit(jax.value_and_grad(partial(loss, rows=r)))(model) for r in (16, rows))
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-6), folded, plain)
+
+
+@pytest.mark.parametrize("rows", [8, 4])
+def test_every_step_is_there_once(played, rows):
+    _, _, batch = played
+    folded, number, first = fold.fold(batch, rows)
+    assert folded.valid.shape == (rows, 24)
+    assert folded.valid.sum() == batch.valid.sum()
+    assert first.sum() == 16
+    for episode in range(16):
+        mine = np.asarray(number[:, :-1] == episode) & np.asarray(folded.valid)
+        np.testing.assert_array_equal(np.asarray(folded.rewards)[mine], batch.rewards[episode][batch.valid[episode]])
+        np.testing.assert_array_equal(np.asarray(folded.actions)[mine], batch.actions[episode][batch.valid[episode]])
+
+
+@pytest.mark.parametrize(
+    ("lengths", "rows", "fit"),
+    [
+        ([24] * 16, 8, False),  # 25 instants each, 25 places a row
+        ([24] * 16, 16, True),
+        ([11] * 16, 8, True),  # 12 instants, two on a row
+        ([12] * 16, 8, False),
+        ([24, 24, *[2] * 14], 4, True),  # two rows for the long ones, two for 42 instants of short ones
+        ([24, 24, 24, *[2] * 13], 4, False),
+    ],
+)
+def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
+    _, _, batch = played
+    places, fitted = fold.arrange(as_long_as(batch, lengths), rows)
+    assert fitted == fit
+    if fit:
+        taken = {(int(row), int(start) + t) for row, start, n in zip(*places, strict=True) for t in range(n)}
+        assert len(taken) == sum(lengths) + 16
+        assert all(row < rows and 0 <= place < 25 for row, place in taken)
+
+
+def test_only_sizes_that_divide_the_batch_are_tried():
+    assert fold.sizes(32) == (8, 16, 32)
+    assert fold.sizes(6) == (3, 6)
+    assert fold.sizes(5) == (5,)

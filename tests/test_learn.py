@@ -1,0 +1,54 @@
+"""The optimiser and the target's schedule."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from refil import learn
+from refil.learn import Learner
+from refil.nets.mixers import Vdn
+from refil.nets.utility import attention_utility
+from refil.types import Model, Spec
+
+
+def test_the_first_step_is_ten_times_the_learning_rate_for_a_large_gradient():
+    optimiser = learn.rmsprop(lr=5e-4, max_norm=10.0)
+    params, gradient = jnp.array([0.0]), jnp.array([3.0])
+    change, _ = optimiser.update(gradient, optimiser.init(params))
+    np.testing.assert_allclose(change, -5e-4 * 3 / (np.sqrt(0.01) * 3 + 1e-5), rtol=1e-6)
+
+
+def test_the_constant_stands_outside_the_square_root():
+    optimiser = learn.rmsprop(lr=1.0, max_norm=10.0)
+    change, _ = optimiser.update(jnp.array([1e-6]), optimiser.init(jnp.array([0.0])))
+    np.testing.assert_allclose(change, -1e-6 / (0.1 * 1e-6 + 1e-5), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("gradient", "expected"), [([3.0, 4.0], [3.0, 4.0]), ([30.0, 40.0], [6.0, 8.0])])
+def test_gradients_are_clipped_to_a_joint_norm(gradient, expected):
+    clip = learn.clip(10.0)
+    tree = {"a": jnp.array(gradient[:1]), "b": jnp.array(gradient[1:])}
+    clipped, _ = clip.update(tree, optax.EmptyState())
+    np.testing.assert_allclose([clipped["a"][0], clipped["b"][0]], expected, rtol=1e-5)
+
+
+def model(seed: int) -> Model:
+    sizes = {"recurrent": False, "size": 2, "memory": 1, "heads": 1, "last_action": False}
+    return Model(attention_utility(Spec(1, 1, 1, 2, 1), **sizes, key=jax.random.key(seed)), Vdn())
+
+
+def test_the_target_is_copied_every_so_many_episodes():
+    def same(one: Model, other: Model) -> bool:
+        return all((a == b).all() for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+
+    copy = jax.jit(lambda learner, episodes: learn.copy_target(learner, episodes, every=200))
+    never = jnp.zeros((), jnp.int32)
+    learner = Learner(model(0), model(1), (), never, never)
+    assert same(copy(learner, jnp.int32(199)).target, model(1))
+    copied = copy(learner, jnp.int32(200))
+    assert same(copied.target, model(0))
+    assert copied.copied_at == 200
+    assert copy(copied, jnp.int32(399)).copied_at == 200
+    assert copy(copied, jnp.int32(400)).copied_at == 400

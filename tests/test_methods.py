@@ -1,0 +1,316 @@
+"""What every method promises, for whatever methods there are; sizes, masks and partitions are random."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refil import experiment, imagination, learn, plugins
+from refil.types import Episode, Method, Model, Observation, Spec
+
+METHODS = plugins.names("refil.methods")
+EPISODES, TIME = 3, 4
+SPECS = [Spec(2, 2, 3, 2, TIME), Spec(3, 5, 4, 3, TIME)]
+seeds = st.integers(0, 10_000)
+every_method = pytest.mark.parametrize("name", METHODS)
+every_kind = pytest.mark.parametrize("kind", ["feed-forward, linear", "recurrent, attention"])
+few = settings(max_examples=12, deadline=None)
+
+
+@cache
+def built(name: str, kind: str, entities: int, **changes) -> tuple[Method, Spec]:
+    """A method at a small size."""
+    spec = next(spec for spec in SPECS if spec.entities == entities)
+    config = plugins.load("refil.methods", name).Config()
+    recurrent = kind.startswith("recurrent")
+    small = {"size": 8, "memory": 4, "heads": 2, "recurrent": recurrent, "last_action": recurrent}
+    if hasattr(config, "mixer"):
+        small |= {"mixer": "attention" if recurrent else "linear", "mixing": 4}
+    return plugins.load("refil.methods", name).build(replace(config, **small, **changes), spec), spec
+
+
+@cache
+def jitted_loss(method: Method):
+    return jax.jit(jax.value_and_grad(lambda model, *rest: method.loss(model, *rest)[0]))
+
+
+@cache
+def jitted_q(method: Method):
+    return jax.jit(lambda model, obs: model.utility.unroll(obs, obs.visible[None])[0])
+
+
+@cache
+def jitted_value(method: Method):
+    return jax.jit(lambda model, obs, utilities, views: model.mixer.value(model.mixer.context(obs), utilities, views))
+
+
+def random_episodes(spec: Spec, seed: int) -> Episode:
+    """Episodes of random length, presence, sight, actions and rewards."""
+    draw = np.random.default_rng(seed)
+    agents, instants = spec.agents, TIME + 1
+    present = np.repeat(draw.random((EPISODES, 1, spec.entities)) < 0.8, instants, axis=1)
+    present[:, :, 0] = True
+    visible = (draw.random((EPISODES, instants, agents, spec.entities)) < 0.7) | np.eye(agents, spec.entities, dtype=bool)
+    visible &= present[:, :, :agents, None] & present[:, :, None, :]
+    available = draw.random((EPISODES, instants, agents, spec.actions)) < 0.7
+    available[..., 0] |= ~available.any(axis=-1)
+    actions = draw.integers(0, spec.actions, (EPISODES, TIME, agents))
+    length = draw.integers(1, TIME + 1, EPISODES)
+    time = np.arange(TIME)
+    observations = Observation(
+        entities=draw.normal(size=(EPISODES, instants, spec.entities, spec.features)) * present[..., None],
+        present=present,
+        alive=present,
+        visible=visible,
+        available=available,
+        group=np.repeat(draw.integers(0, 2, (EPISODES, 1, spec.entities)), instants, axis=1),
+        last_action=np.concatenate([np.full_like(actions[:, :1], -1), actions], axis=1),
+    )
+    episodes = Episode(
+        observations=observations,
+        number=np.repeat(np.arange(EPISODES)[:, None], instants, axis=1),
+        actions=actions,
+        rewards=draw.normal(size=(EPISODES, TIME)),
+        terminated=(time == length[:, None] - 1) & (draw.random((EPISODES, 1)) < 0.7),
+        valid=time < length[:, None],
+        count=EPISODES,
+    )
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32 if leaf.dtype == np.float64 else None), episodes)
+
+
+def two_models(method: Method, seed: int) -> tuple[Model, Model]:
+    return tuple(method.init(key) for key in jax.random.split(jax.random.key(seed)))
+
+
+def assert_trees_close(ours, theirs, tolerance=2e-5):
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=tolerance, rtol=1e-4), ours, theirs)
+
+
+def permuted(obs: Observation, agents: np.ndarray, entities: np.ndarray) -> Observation:
+    """The same instant with its rows in another order; agents stay in front."""
+    return Observation(
+        entities=obs.entities[..., entities, :],
+        present=obs.present[..., entities],
+        alive=obs.alive[..., entities],
+        visible=obs.visible[..., agents, :][..., entities],
+        available=obs.available[..., agents, :],
+        group=obs.group[..., entities],
+        last_action=obs.last_action[..., agents],
+    )
+
+
+@every_method
+@every_kind
+@few
+@given(seed=seeds, entities=st.sampled_from([2, 5]))
+def test_permuting_entities_permutes_utilities_and_leaves_the_joint_value(name, kind, seed, entities):
+    method, spec = built(name, kind, entities)
+    model, obs = two_models(method, seed)[0], random_episodes(spec, seed).observations
+    draw = np.random.default_rng(seed)
+    agents = draw.permutation(spec.agents)
+    order = np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+    other = permuted(obs, agents, order)
+    q = jitted_q(method)(model, obs)
+    np.testing.assert_allclose(jitted_q(method)(model, other), q[:, :, agents], atol=1e-5)
+    utilities = q.max(axis=-1)[None]
+    value = jitted_value(method)(model, obs, utilities, obs.everything[None])
+    same = jitted_value(method)(model, other, utilities[..., agents], other.everything[None])
+    np.testing.assert_allclose(same, value, atol=1e-5)
+
+
+@every_method
+@every_kind
+@few
+@given(seed=seeds, entities=st.sampled_from([2, 5]))
+def test_garbage_in_absent_slots_and_after_the_end_changes_nothing(name, kind, seed, entities):
+    method, spec = built(name, kind, entities)
+    model, target = two_models(method, seed)
+    episodes = random_episodes(spec, seed)
+    obs, draw = episodes.observations, np.random.default_rng(seed)
+    over = np.concatenate([np.zeros((EPISODES, 1), bool), ~np.asarray(episodes.valid)], axis=1)  # after the last instant
+    garbage = jnp.asarray(draw.normal(size=obs.entities.shape) * 100, jnp.float32)
+    spoilt = replace(obs, entities=jnp.where(~obs.present[..., None] | over[..., None, None], garbage, obs.entities))
+    after = ~episodes.valid
+    worse = replace(
+        episodes,
+        observations=replace(spoilt, visible=obs.visible & ~over[..., None, None]),
+        actions=jnp.where(after[..., None], 0, episodes.actions),
+        rewards=jnp.where(after, -1e7, episodes.rewards),
+        terminated=episodes.terminated | after,
+    )
+    key = jax.random.key(seed)
+    assert_trees_close(jitted_loss(method)(model, target, worse, key), jitted_loss(method)(model, target, episodes, key))
+
+
+@every_method
+@every_kind
+@few
+@given(seed=seeds)
+def test_an_invisible_entity_cannot_change_an_agents_utility(name, kind, seed):
+    method, spec = built(name, kind, 5)
+    model, obs = two_models(method, seed)[0], random_episodes(spec, seed).observations
+    entity = seed % spec.entities
+    hidden = replace(obs, visible=obs.visible.at[:, :, 0, entity].set(entity == 0))
+    changed = replace(hidden, entities=obs.entities.at[:, :, entity].add(5.0))
+    q, other = jitted_q(method)(model, hidden), jitted_q(method)(model, changed)
+    if entity != 0:
+        np.testing.assert_array_equal(q[:, :, 0], other[:, :, 0])
+    seen = np.asarray(hidden.visible[..., entity] & hidden.present[..., entity, None])
+    if kind.startswith("feed") and seen.any():
+        assert not np.allclose(q[seen], other[seen], atol=1e-9)
+
+
+@every_method
+@every_kind
+@few
+@given(seed=seeds)
+def test_the_joint_value_never_falls_when_a_utility_rises(name, kind, seed):
+    method, spec = built(name, kind, 5)
+    model, obs = two_models(method, seed)[0], random_episodes(spec, seed).observations
+    draw = np.random.default_rng(seed)
+    side = jnp.asarray(draw.integers(0, 3, obs.present.shape))
+    for views in (obs.everything[None], imagination.views(side, obs.everything)):
+        utilities = jnp.asarray(draw.normal(size=views.shape[:-1]), jnp.float32)
+        slope = jax.grad(lambda u, views=views: jitted_value(method)(model, obs, u, views).sum())(utilities)
+        assert (np.asarray(slope) >= 0).all()
+        assert (np.asarray(slope)[..., 0] > 0).all()  # the first agent is always there
+
+
+@every_method
+@every_kind
+@pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action"])
+def test_gradients_are_finite_whatever_is_seen(name, kind, state):
+    method, spec = built(name, kind, 5)
+    model, target = two_models(method, 0)
+    episodes = random_episodes(spec, 1)
+    obs = episodes.observations
+    alone = jnp.zeros_like(obs.present).at[..., 0].set(True)
+    changed = {
+        "nobody sees anything": replace(obs, visible=jnp.zeros_like(obs.visible)),
+        "one agent alone": replace(obs, present=alone, visible=obs.visible & alone[..., None, :] & alone[..., :3, None]),
+        "one action": replace(obs, available=jnp.zeros_like(obs.available).at[..., 0].set(True)),
+    }[state]
+    loss, gradient = jitted_loss(method)(model, target, replace(episodes, observations=changed), jax.random.key(0))
+    assert np.isfinite(loss)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+@every_method
+@every_kind
+def test_playing_step_by_step_sees_what_learning_sees(name, kind):
+    method, spec = built(name, kind, 5)
+    model, obs = two_models(method, 3)[0], random_episodes(spec, 3).observations
+    whole = jitted_q(method)(model, obs)
+    memory = model.utility.start(EPISODES, spec.agents)
+    for time in range(TIME + 1):
+        memory, q = model.utility.step(memory, jax.tree.map(lambda leaf, t=time: leaf[:, t], obs))
+        np.testing.assert_allclose(q, whole[:, time], atol=1e-5)
+
+
+@pytest.mark.parametrize(("imagining", "plain"), [("refil", "qmix_attention"), ("refil_vdn", "vdn_attention")])
+@every_kind
+@few
+@given(seed=seeds)
+def test_with_lambda_0_an_update_is_that_of_the_method_without_imagination(imagining, plain, kind, seed):
+    method, spec = built(imagining, kind, 5, imagined_weight=0.0)
+    reference, _ = built(plain, kind, 5)
+    model, target = two_models(reference, seed)
+    episodes = random_episodes(spec, seed)
+    ours = jitted_loss(method)(model, target, episodes, jax.random.key(seed))
+    assert_trees_close(ours, jitted_loss(reference)(model, target, episodes, jax.random.key(seed)), 1e-6)
+
+
+@every_kind
+def test_a_tiny_lambda_is_almost_lambda_0(kind):
+    method, spec = built("refil", kind, 5, imagined_weight=1e-6)
+    reference, _ = built("qmix_attention", kind, 5)
+    model, target = two_models(reference, 5)
+    episodes = random_episodes(spec, 5)
+    ours = jitted_loss(method)(model, target, episodes, jax.random.key(5))
+    assert_trees_close(ours, jitted_loss(reference)(model, target, episodes, jax.random.key(5)), 1e-4)
+
+
+@every_kind
+def test_one_group_of_everyone_imagines_what_is_real(kind):
+    """With all entities on one side the first factor is the real utility and the second sees nothing."""
+    method, spec = built("refil_vdn", kind, 5, groups=1, imagined_weight=1.0)
+    model, target = two_models(method, 6)
+    episodes = random_episodes(spec, 6)
+    obs = episodes.observations
+    blind = model.utility.unroll(obs, jnp.zeros_like(obs.visible)[None])[0]
+    real = model.utility.unroll(obs, obs.visible[None])[0]
+    picked = jax.nn.one_hot(episodes.actions, spec.actions)
+    expected = ((real + blind)[:, :-1] * picked).sum(axis=(-1, -2))
+    plain, _ = built("vdn_attention", kind, 5)
+    value = ((real)[:, :-1] * picked).sum(axis=(-1, -2))
+    plain_loss = plain.loss(model, target, episodes, jax.random.key(0))[0]
+    # (imagined - goal)^2 = (value - goal)^2 + 2 (value - goal) d + d^2 with d = imagined - value, so goals follow from losses
+    difference = expected - value
+    goals = goals_of(model, target, episodes)
+    valid = episodes.valid
+    imagined = jnp.where(valid, (value + difference - goals) ** 2, 0).sum() / valid.sum()
+    np.testing.assert_allclose(jnp.where(valid, (value - goals) ** 2, 0).sum() / valid.sum(), plain_loss, rtol=1e-4)
+    np.testing.assert_allclose(method.loss(model, target, episodes, jax.random.key(0))[0], imagined, rtol=1e-4)
+
+
+def goals_of(model: Model, target: Model, episodes: Episode):
+    """The target of VDN by hand."""
+    obs = episodes.observations
+    q = model.utility.unroll(obs, obs.visible[None])[0]
+    best = jnp.where(obs.available, q, -jnp.inf).argmax(axis=-1)
+    values = jnp.take_along_axis(target.utility.unroll(obs, obs.visible[None])[0], best[..., None], axis=-1)[..., 0].sum(-1)
+    return episodes.rewards + 0.99 * jnp.where(episodes.terminated, 0.0, values[:, 1:])
+
+
+def test_several_samples_average_their_losses():
+    one, spec = built("refil", "feed-forward, linear", 5, imagined_weight=1.0)
+    four, _ = built("refil", "feed-forward, linear", 5, imagined_weight=1.0, samples=4)
+    model, target = two_models(one, 7)
+    episodes = random_episodes(spec, 7)
+    loss = four.loss(model, target, episodes, jax.random.key(0))[0]
+    by_draw = [float(jitted_loss(one)(model, target, episodes, jax.random.key(i))[0]) for i in range(64)]
+    assert min(by_draw) <= loss <= max(by_draw)
+    spread = [float(jitted_loss(four)(model, target, episodes, jax.random.key(i))[0]) for i in range(64)]
+    assert np.std(spread) < 0.75 * np.std(by_draw)  # half of it, in the long run
+    np.testing.assert_allclose(np.mean(spread), np.mean(by_draw), rtol=0.1)
+
+
+@every_kind
+def test_absolute_mixing_weights_are_positive_too(kind):
+    method, spec = built("qmix_attention", kind, 5, positive="absolute")
+    model, obs = two_models(method, 8)[0], random_episodes(spec, 8).observations
+    value = partial(jitted_value(method), model, obs, views=obs.everything[None])
+    slope = jax.grad(lambda utilities: value(utilities).sum())(jnp.ones((1, *obs.acting.shape)))
+    assert (np.asarray(slope) >= 0).all()
+
+
+def test_parameters_are_as_many_as_the_papers_networks_have():
+    def count(tree) -> int:
+        return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+    model = jax.eval_shape(experiment.default("group_matching", "refil").build().method.init, jax.random.key(0))
+    assert (count(model.utility), count(model.mixer.weights), count(model.mixer)) == (17_731, 19_616, 39_232)
+    refil = plugins.load("refil.methods", "refil")
+    for features, actions, utility, mixer in (
+        (38, 14, 106_574, 306_304),
+        (39, 14, 106_702, 306_816),
+        (46, 22, 109_142, 314_496),
+    ):
+        method = refil.build(refil.Config(), Spec(8, 16, features, actions, 150))
+        model = jax.eval_shape(method.init, jax.random.key(0))
+        assert (count(model.utility), count(model.mixer)) == (utility, mixer)
+
+
+@every_method
+def test_an_update_moves_every_parameter_that_matters(name):
+    method, spec = built(name, "recurrent, attention", 5)
+    optimiser = learn.rmsprop(5e-4, 10.0)
+    learner = learn.begin(method, optimiser, jax.random.key(0))
+    learned, _ = learn.update(method, optimiser, learner, random_episodes(spec, 2), jax.random.key(1))
+    moved = jax.tree.map(lambda old, new: bool((old != new).any()), learner.model, learned.model)
+    assert all(jax.tree.leaves(moved))

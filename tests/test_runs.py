@@ -1,0 +1,155 @@
+"""Files that are whole or not there."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refil import runs
+from refil.settings import Refused
+from tests.test_loop import small
+
+TREE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
+
+
+@pytest.fixture
+def run(tmp_path) -> runs.Run:
+    made = runs.create(tmp_path / "run", small())
+    made.restart()
+    return made
+
+
+def test_arrays_come_back_as_they_were(tmp_path):
+    runs.write_arrays(tmp_path / "x", TREE, {"note": "hello"})
+    tree, notes = runs.read_arrays(tmp_path / "x", TREE)
+    assert notes == {"note": "hello"}
+    np.testing.assert_array_equal(tree["a"], TREE["a"])
+    assert tree["b"]["d"] == 7
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]  # no part of a file stays behind
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 250])
+def test_a_truncated_file_is_refused(tmp_path, keep):
+    runs.write_arrays(tmp_path / "x", TREE, {})
+    content = (tmp_path / "x").read_bytes()
+    (tmp_path / "x").write_bytes(content[: min(keep, len(content) - 1)])
+    with pytest.raises(Refused, match="x"):
+        runs.read_arrays(tmp_path / "x", TREE)
+
+
+def test_any_flipped_byte_is_noticed(tmp_path):
+    runs.write_arrays(tmp_path / "x", TREE, {"note": "hello"})
+    content = (tmp_path / "x").read_bytes()
+    for place in range(len(content)):
+        broken = bytearray(content)
+        broken[place] ^= 0x01
+        (tmp_path / "x").write_bytes(bytes(broken))
+        try:
+            tree, notes = runs.read_arrays(tmp_path / "x", TREE)
+        except Refused:
+            continue
+        assert notes == {"note": "hello"}  # white space in the header may change without harm
+        np.testing.assert_array_equal(tree["a"], TREE["a"])
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros(3)}, tmp_path / "x")
+    with pytest.raises(Refused, match="not written by this version"):
+        runs.read_arrays(tmp_path / "x", TREE)
+
+
+def test_a_file_of_other_shapes_is_refused_by_name(tmp_path):
+    runs.write_arrays(tmp_path / "x", TREE, {})
+    with pytest.raises(Refused, match=r"float32\[2, 3\] for a, not float32\[3\]"):
+        runs.read_arrays(tmp_path / "x", TREE | {"a": np.zeros(3, np.float32)})
+    with pytest.raises(Refused, match="nothing for e"):
+        runs.read_arrays(tmp_path / "x", TREE | {"e": np.zeros(3, np.float32)})
+
+
+def test_a_disk_that_takes_no_more_leaves_the_old_file(tmp_path):
+    """A limit on file sizes stands for a full disk: writing stops in the middle."""
+    runs.write_whole(tmp_path / "x", b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(Refused, match=r"cannot write .*x: File too large"):
+            runs.write_whole(tmp_path / "x", b"new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "x").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_saving_remembers_how_long_the_metrics_were(run):
+    run.append([{"line": 1}])
+    run.save(TREE, seconds=1.5)
+    run.append([{"line": 2}])
+    tree, seconds = run.restore(TREE)
+    assert seconds == 1.5
+    assert run.metrics() == [{"line": 1}]
+    np.testing.assert_array_equal(tree["a"], TREE["a"])
+
+
+def test_a_line_cut_off_by_a_crash_is_no_line(run):
+    run.append([{"line": 1}])
+    with (run.path / runs.METRICS).open("a") as file:
+        file.write('{"line": 2')
+    assert run.metrics() == [{"line": 1}]
+
+
+def test_metrics_shorter_than_when_saved_are_refused(run):
+    run.append([{"line": 1}])
+    run.save(TREE, seconds=0.0)
+    (run.path / runs.METRICS).write_text("")
+    with pytest.raises(Refused, match="do not belong together"):
+        run.restore(TREE)
+
+
+def test_a_folder_that_holds_a_run_is_not_taken_again(run):
+    with pytest.raises(Refused, match=r"holds a run already.*--resume"):
+        runs.create(run.path, small())
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Refused, match=r"cannot write .*file"):
+        runs.create(tmp_path / "file", small())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(Refused, match="cannot write"):
+        runs.create(tmp_path / "run", small())
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(Refused, match="holds no run"):
+        runs.existing(tmp_path)
+
+
+def test_a_lock_keeps_others_out_and_dies_with_its_process(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from refil import runs\n"
+        "with runs.locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(Refused, match="another process"), runs.locked(tmp_path):
+        pass
+    other.kill()
+    other.wait()
+    with runs.locked(tmp_path):
+        pass
+
+
+def test_the_config_is_json_that_reads_back(run):
+    assert json.loads(Path(run.path / runs.CONFIG).read_text())["env"]["agents"] == 3
+    assert run.experiment == small()

@@ -1,0 +1,108 @@
+"""Training as a whole, in this process."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from refil import runs, train
+from refil.settings import Refused
+from tests.test_loop import small
+
+
+def trained(path, **changes) -> runs.Run:
+    asked = small(**changes)
+    run = runs.create(path, asked)
+    assert train.run(asked, run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> runs.Run:
+    return trained(tmp_path_factory.mktemp("train") / "run", seeds=2)
+
+
+def without_time(run: runs.Run) -> list[dict]:
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in run.metrics()]
+
+
+def test_lines_have_what_they_should(run):
+    lines = run.metrics()
+    always = {"seed", "env_steps", "episodes", "updates", "epsilon", "loss", "seconds"}
+    at_evaluations = {"win_rate", "return_mean", "length_mean"}
+    assert all(set(line) in (always, always | at_evaluations) for line in lines)
+    assert {line["seed"] for line in lines} == {0, 1}
+    for seed in (0, 1):
+        mine = [line for line in lines if line["seed"] == seed]
+        assert mine[0]["loss"] is None  # nothing learned yet
+        assert all(line["loss"] > 0 for line in mine[1:])
+        assert [line["env_steps"] for line in mine] == sorted({line["env_steps"] for line in mine})
+        assert "win_rate" in mine[0]
+        assert "win_rate" in mine[-1]
+        evaluated = [line["env_steps"] for line in mine if "win_rate" in line]
+        assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(evaluated[:-1]))
+
+
+def test_there_is_a_model_for_each_seed(run):
+    assert run.seeds == [0, 1]
+
+
+def test_the_same_experiment_writes_the_same_bytes(run, tmp_path):
+    again = trained(tmp_path / "again", seeds=2)
+    assert without_time(again) == without_time(run)
+    for seed in (0, 1):
+        name = f"model_seed_{seed}.safetensors"
+        assert (again.path / name).read_bytes() == (run.path / name).read_bytes()
+
+
+def test_a_stopped_run_goes_on_to_the_same_end(run, tmp_path):
+    asked = small(seeds=2)
+    other = runs.create(tmp_path / "run", asked)
+    stopped = replace(asked, options=replace(asked.options, stop_after=0.0))
+    assert not train.run(stopped, other)
+    assert train.run(asked, other, resume=True)
+    assert without_time(other) == without_time(run)
+    name = "model_seed_1.safetensors"
+    assert (other.path / name).read_bytes() == (run.path / name).read_bytes()
+
+
+def test_a_loss_that_is_no_number_stops_training_and_spoils_nothing(run, tmp_path):
+    asked = small(seeds=1)
+    other = runs.create(tmp_path / "run", asked)
+    assert train.run(asked, other)
+    before = {path.name: path.read_bytes() for path in other.path.glob("*.safetensors")}
+    # Within a few updates this learning rate takes the parameters beyond float32.
+    wild = replace(asked, options=replace(asked.options, lr=1e30, steps=2000))
+    with pytest.raises(Refused, match=r"loss of seed 0 is (nan|inf).*--lr|not finite"):
+        train.run(wild, other, resume=True)
+    assert {path.name: path.read_bytes() for path in other.path.glob("*.safetensors")} == before
+    assert all(line["loss"] is None or math.isfinite(line["loss"]) for line in other.metrics())
+
+
+def test_tensorboard_gets_every_number(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = trained(tmp_path / "run", seeds=1, tensorboard=True)
+    events = EventAccumulator(str(run.path / "tensorboard" / "seed_0"))
+    events.Reload()
+    tags = set(events.Tags()["tensors"]) | set(events.Tags()["scalars"])
+    assert {"loss", "win_rate", "epsilon", "updates"} <= tags
+    lines = [line for line in run.metrics() if "win_rate" in line]
+    assert [event.step for event in events.Tensors("win_rate")] == [line["env_steps"] for line in lines]
+
+
+def test_metrics_are_plain_json(run):
+    text = (run.path / runs.METRICS).read_text()
+    assert len([json.loads(line) for line in text.splitlines()]) == len(run.metrics())
+    assert "NaN" not in text
+
+
+def test_a_models_file_says_what_it_was_trained_for(run):
+    from safetensors import safe_open
+
+    with safe_open(run.path / "model_seed_0.safetensors", framework="numpy") as file:
+        assert json.loads(file.metadata()["config"])["env"]["agents"] == 3
+        assert np.isfinite(file.get_tensor("utility.embed.weight")).all()

@@ -10,7 +10,7 @@ DEV_READY := $(VENV)/.dev-ready
 .PHONY: train test lint format
 
 train: $(READY)
-	$(BIN)/refil train group_matching --env.agents 4 --env.cells 4 --seeds 5 --steps 100000 $(ARGS)
+	$(BIN)/refil train group_matching --env.agents 4 --env.cells 4 --env.horizon 12 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest $(ARGS)

@@ -37,10 +37,14 @@ def collect(
         lambda play: advance(env, models, epsilon, keys, play),
         begin(env, models, tasks, keys),
     )
-    states, actions, rewards, terminated, valid = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), end.rows)
     # The instant after the last step: only there does a state follow whose row no step has written.
-    states = jax.tree.map(lambda rows, last: rows.at[:, :, end.time].set(last), states, end.states)
-    return Recording(states, actions[:, :, :-1], rewards[:, :, :-1], terminated[:, :, :-1], valid[:, :, :-1], end.won, tasks)
+    last = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), end.rows[0], end.states)
+    states, *steps, valid = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), (last, *end.rows[1:]))
+    # What lies after an episode's end would depend on how long the others took: it is wiped.
+    seen = jnp.pad(valid[:, :, :-1], [(0, 0), (0, 0), (1, 0)], constant_values=True)
+    states = jax.tree.map(partial(keep, seen), states, jax.tree.map(jnp.zeros_like, states))
+    actions, rewards, terminated = (keep(valid, leaf, jnp.zeros_like(leaf))[:, :, :-1] for leaf in steps)
+    return Recording(states, actions, rewards, terminated, valid[:, :, :-1], end.won, tasks)
 
 
 def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]) -> Recording:

@@ -55,13 +55,18 @@ class Experiment:
         """The environment, the method and their schedule."""
         env = self.build_env()
         loop.check(self.options, env.spec.horizon)
-        return Loop(env, plugins.load(METHODS, self.method).build(self.options.method, env.spec), self.options)
+        method = plugins.load(METHODS, self.method).build(self.options.method, env.spec)
+        jax.eval_shape(lambda: method.init(jax.random.key(0)))  # refuses sizes that cannot be
+        return Loop(env, method, self.options)
+
+    def parts(self) -> dict[str, Any]:
+        """The environment and the method, as plain values."""
+        env, method = (dataclasses.asdict(part) for part in (self.options.env, self.options.method))
+        return {"env": {"name": self.env} | env, "method": {"name": self.method} | method}
 
     def to_json(self) -> str:
         """Text that `read` turns back."""
-        values = dataclasses.asdict(self.options)
-        env, method = {"name": self.env} | values.pop("env"), {"name": self.method} | values.pop("method")
-        return json.dumps({"env": env, "method": method} | values, indent=2) + "\n"
+        return json.dumps(dataclasses.asdict(self.options) | self.parts(), indent=2) + "\n"
 
 
 @dataclass(frozen=True)

@@ -88,10 +88,10 @@ class Run:
 
     def save_models(self, models: Model, seeds: list[int]) -> None:
         """One file for each seed; it also says what it was trained for."""
-        models = jax.device_get(models)
+        models, parts = jax.device_get(models), json.dumps(self.experiment.parts())
         for row, seed in enumerate(seeds):
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
-            write_arrays(self.path / f"model_seed_{seed}.safetensors", model, {"config": read_text(self.path / CONFIG)})
+            write_arrays(self.path / f"model_seed_{seed}.safetensors", model, {"trained": parts})
 
     def load_models(self, like: Model) -> Model:
         """All seeds' models with a leading axis; `like` is one seed's."""
@@ -182,19 +182,20 @@ def read_text(path: Path) -> str:
 def write_arrays(path: Path, tree: PyTree, notes: dict[str, str]) -> None:
     """A tree of arrays as one file, with a checksum over all of it."""
     arrays = named(jax.device_get(tree))
-    notes = notes | {"kind": KIND, "checksum": checksum(arrays, notes)}
-    write_whole(path, to_bytes(arrays, notes))
+    notes = notes | {"checksum": checksum(arrays, notes)}
+    # One entry, because the format keeps several in no fixed order, and the same content should be the same bytes.
+    write_whole(path, to_bytes(arrays, {KIND: json.dumps(notes, sort_keys=True)}))
 
 
 def read_arrays(path: Path, like: Tree) -> tuple[Tree, dict[str, str]]:
     """A tree of the same names, shapes and types as `like`, read back, and the notes written with it."""
     try:
         with safe_open(path, framework="numpy") as file:
-            notes = dict(file.metadata() or {})
+            notes = json.loads((file.metadata() or {}).get(KIND, "null"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (OSError, SafetensorError, ValueError) as error:
         raise Refused(f"cannot read {path}: {error}") from error
-    if notes.pop("kind", None) != KIND:
+    if notes is None:
         raise Refused(f"{path} was not written by this version of refil")
     if notes.pop("checksum", None) != checksum(arrays, notes):
         raise Refused(f"{path} is damaged: its checksum does not fit")

@@ -41,7 +41,7 @@ def test_every_episode_has_the_length_of_its_task_or_of_the_horizon(played):
 def test_rows_hold_what_was_seen_done_and_paid(played):
     np.testing.assert_array_equal(jnp.where(played.valid, played.rewards, 0)[1], [[1, 2, 3, 0], [1, 2, 3, 4]])
     np.testing.assert_array_equal((played.terminated & played.valid)[1], [[0, 0, 1, 0], [0, 0, 0, 0]])
-    np.testing.assert_array_equal(played.states.time[1], [[0, 1, 2, 3, 3], [0, 1, 2, 3, 4]])
+    np.testing.assert_array_equal(played.states.time[1], [[0, 1, 2, 3, 0], [0, 1, 2, 3, 4]])
 
 
 def test_only_available_actions_are_taken(played):

@@ -63,24 +63,27 @@ def random_episodes(spec: Spec, seed: int) -> Episode:
     length = draw.integers(1, TIME + 1, EPISODES)
     time = np.arange(TIME)
     observations = Observation(
-        entities=draw.normal(size=(EPISODES, instants, spec.entities, spec.features)) * present[..., None],
-        present=present,
-        alive=present,
-        visible=visible,
-        available=available,
-        group=np.repeat(draw.integers(0, 2, (EPISODES, 1, spec.entities)), instants, axis=1),
-        last_action=np.concatenate([np.full_like(actions[:, :1], -1), actions], axis=1),
+        entities=as_floats(draw.normal(size=(EPISODES, instants, spec.entities, spec.features)) * present[..., None]),
+        present=jnp.asarray(present),
+        alive=jnp.asarray(present),
+        visible=jnp.asarray(visible),
+        available=jnp.asarray(available),
+        group=jnp.asarray(np.repeat(draw.integers(0, 2, (EPISODES, 1, spec.entities)), instants, axis=1)),
+        last_action=jnp.asarray(np.concatenate([np.full_like(actions[:, :1], -1), actions], axis=1)),
     )
-    episodes = Episode(
+    return Episode(
         observations=observations,
-        number=np.repeat(np.arange(EPISODES)[:, None], instants, axis=1),
-        actions=actions,
-        rewards=draw.normal(size=(EPISODES, TIME)),
-        terminated=(time == length[:, None] - 1) & (draw.random((EPISODES, 1)) < 0.7),
-        valid=time < length[:, None],
+        number=jnp.repeat(jnp.arange(EPISODES)[:, None], instants, axis=1),
+        actions=jnp.asarray(actions),
+        rewards=as_floats(draw.normal(size=(EPISODES, TIME))),
+        terminated=jnp.asarray((time == length[:, None] - 1) & (draw.random((EPISODES, 1)) < 0.7)),
+        valid=jnp.asarray(time < length[:, None]),
         count=EPISODES,
     )
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32 if leaf.dtype == np.float64 else None), episodes)
+
+
+def as_floats(values: np.ndarray) -> jax.Array:
+    return jnp.asarray(values, jnp.float32)
 
 
 def two_models(method: Method, seed: int) -> tuple[Model, Model]:

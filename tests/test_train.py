@@ -104,5 +104,6 @@ def test_a_models_file_says_what_it_was_trained_for(run):
     from safetensors import safe_open
 
     with safe_open(run.path / "model_seed_0.safetensors", framework="numpy") as file:
-        assert json.loads(file.metadata()["config"])["env"]["agents"] == 3
+        notes = json.loads(file.metadata()[runs.KIND])
+        assert json.loads(notes["trained"])["env"]["agents"] == 3
         assert np.isfinite(file.get_tensor("utility.embed.weight")).all()

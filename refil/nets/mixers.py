@@ -144,9 +144,16 @@ def share_among_agents(
     return jax.nn.softmax(jnp.where(acting, raw, HIDDEN), axis=(0, -1)) * acting
 
 
+def distance_from_zero(
+    raw: Float[Array, "factors *batch agents"], acting: Bool[Array, "*batch agents"]
+) -> Float[Array, "factors *batch agents"]:
+    """Absolute values; absent agents have utility zero, so that their weights do not matter."""
+    return jnp.abs(raw)
+
+
 AMONG_AGENTS: dict[Positive, Callable[[Array, Array], Array]] = {
     "softmax": share_among_agents,
-    "absolute": lambda raw, acting: jnp.abs(raw),
+    "absolute": distance_from_zero,
 }
 AMONG_COLUMNS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
 

@@ -81,7 +81,7 @@ def test_list_names_methods_and_environments(refil):
 
 def test_bench_prints_json_with_the_promised_keys(refil):
     game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
-    short = ["--batch", "4", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json"]
+    short = ["--batch", "5", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json"]
     result = json.loads(refil("bench", "group_matching", "--method", "refil", *game, *short)[0])
     speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "compile_s", "replay_bytes"}
     assert set(result) == speeds | {"device", "envs", "seeds"}

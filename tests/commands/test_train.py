@@ -14,7 +14,7 @@ REFIL = [sys.executable, "-m", "refil"]
 TINY = [
     *("--env.agents", "3", "--env.cells", "3", "--env.horizon", "6"),
     *("--method.size", "8", "--method.heads", "2", "--method.mixing", "4"),
-    *("--batch", "4", "--envs", "2", "--buffer", "20", "--seeds", "2"),
+    *("--batch", "5", "--envs", "2", "--buffer", "20", "--seeds", "2"),
     *("--eval-every", "200", "--eval-episodes", "4", "--log-every", "20"),
 ]
 
@@ -109,7 +109,6 @@ def test_a_finished_run_can_be_given_more_steps(whole, tmp_path):
     done = refil("train", "--resume", str(path), "--steps", "3000")
     assert done.returncode == 0, done.stderr
     models = {name: content for name, content in contents(path).items() if name.startswith("model")}
-    # The files also hold the config, which is the same but for the order of events that led there.
     assert models == {name: content for name, content in contents(whole).items() if name.startswith("model")}
 
 

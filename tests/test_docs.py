@@ -1,0 +1,65 @@
+"""What the documents say is there."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def resolve(name: str) -> object:
+    """The module, class or function of a dotted name."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_name_in_the_documents_exists(page):
+    for name in re.findall(r"`(refil\.[\w.]+)`", page.read_text()):
+        resolve(name)
+
+
+def test_the_walk_goes_down_the_layers_and_misses_no_part():
+    text = (ROOT / "docs" / "walk.md").read_text()
+    for module in ("collect", "replay", "learn", "fold", "imagination", "td", "act", "runs", "evaluate", "loop", "train"):
+        assert f"`refil.{module}." in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_file_that_the_documents_link_to_exists(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_option_in_the_documents_exists(page):
+    from refil import experiment, plugins
+
+    known = {"--help", "--out", "--config", "--resume", "--method", "--json", "--episodes", "--labels", "--figure"}
+    for method in plugins.names("refil.methods"):
+        for text in option_names(experiment.default("group_matching", method).options):
+            known.add(text)
+    for option in re.findall(r"(?<![\w-])--[a-z][\w.-]*", page.read_text()):
+        assert option.rstrip(".") in known, option
+
+
+def option_names(settings, path=()):
+    import dataclasses
+
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from option_names(value, (*path, field.name))
+        yield "--" + ".".join((*path, field.name)).replace("_", "-")

@@ -1,0 +1,83 @@
+"""The shape of the package: imports point one way, and every file has its test."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "refil").rglob("*.py"))
+
+# A file imports only from layers above its own in this list, or from its own.
+LAYERS = [
+    ["refil.settings"],
+    ["refil.plugins", "refil.types", "refil.statistics"],
+    ["refil.envs", "refil.nets", "refil.imagination", "refil.td", "refil.replay", "refil.fold"],
+    ["refil.act", "refil.methods"],
+    ["refil.collect", "refil.learn", "refil.evaluate"],
+    ["refil.loop"],
+    ["refil.experiment"],
+    ["refil.runs", "refil.progress", "refil.experiments"],
+    ["refil.loggers", "refil.plots"],
+    ["refil.train"],
+    ["refil.commands"],
+    ["refil.__main__"],
+]
+# These are covered by the contract tests of their kind, so that adding one stays a change of one file.
+PLUGINS = ("envs", "methods", "plots", "experiments", "commands")
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def layer(name: str) -> int:
+    for rank, modules in enumerate(LAYERS):
+        if any(name == module or name.startswith(module + ".") for module in modules):
+            return rank
+    raise AssertionError(f"{name} is in no layer")
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = {name for name in inside if (ROOT / Path(*name.split("."))).with_suffix(".py").exists()}
+            found |= modules or {node.module}
+    return {name for name in found if name.startswith("refil.")}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if name_of(path) != "refil"], ids=name_of)
+def test_imports_point_to_higher_layers(path):
+    for imported in imports(path):
+        assert layer(imported) <= layer(name_of(path)), f"{name_of(path)} imports {imported}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_every_file_has_its_test(path):
+    parts = path.relative_to(ROOT / "refil").parts
+    if path.name.startswith("__") or parts[0] in PLUGINS:
+        return
+    covered = {"types": "envs", "nets/utility": "methods", "nets/mixers": "methods", "progress": "train", "loggers": "train"}
+    name = covered.get("/".join(parts).removesuffix(".py"))
+    mirror = ROOT / "tests" / f"test_{name}.py" if name else ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}")
+    assert mirror.exists(), mirror
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_importing_makes_no_array(path):
+    """Nothing may start a backend before the user's options are read."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
+            for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
+                assert not ast.unparse(call.func).startswith(("jnp.", "jax.")), ast.unparse(call)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_every_file_begins_with_a_sentence(path):
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    assert text or not path.read_text()

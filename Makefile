@@ -10,18 +10,18 @@ DEV_READY := $(VENV)/.dev-ready
 .PHONY: train test lint format
 
 train: $(READY)
-	$(BIN)/refil train group_matching --env.agents 4 --env.cells 4 --env.horizon 12 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
+	$(BIN)/refil train group_matching --env.agents 3 --env.cells 5 --env.horizon 8 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(DEV_READY)
-	$(BIN)/ruff check refil tests
-	$(BIN)/ruff format --check refil tests
+	$(BIN)/ruff check refil tests docs
+	$(BIN)/ruff format --check refil tests docs
 
 format: $(DEV_READY)
-	$(BIN)/ruff check --fix refil tests
-	$(BIN)/ruff format refil tests
+	$(BIN)/ruff check --fix refil tests docs
+	$(BIN)/ruff format refil tests docs
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "refil needs Python 3.11 or newer; try make PYTHON=python3.11"'

@@ -4,9 +4,10 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+SECONDS_UNTIL_SPEED = 2.0  # before that, a speed is mostly noise
 
 
 class Display:
@@ -22,8 +23,6 @@ class Display:
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
             TextColumn("{task.fields[numbers]}"),
             console=self.console,
             disable=not self.console.is_terminal,
@@ -48,10 +47,12 @@ class Display:
         now = time.monotonic()
         if self.began is None:  # compiling is over; speed counts from here
             self.began, self.start = now, done
-        speed = (done - self.start) / max(now - self.began, 1e-9)
-        words = "  ".join([f"{speed:,.0f} steps/s", *(f"{name} {value:.3g}" for name, value in numbers.items())])
-        self.bar.update(self.task, description="training", completed=done, numbers=words)
+        words = [f"{name} {value:.3g}" for name, value in numbers.items()]
+        if now - self.began >= SECONDS_UNTIL_SPEED:
+            speed = (done - self.start) / (now - self.began)
+            left = (self.total - done) / max(speed, 1e-9)
+            words = [f"{speed:,.0f} steps/s", f"{left:,.0f} s left", *words]
+        self.bar.update(self.task, description="training", completed=done, numbers="  ".join(words))
         if now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = now
-            left = (self.total - done) / speed if speed > 0 else float("nan")
-            self.say(f"{done / self.total:4.0%}  {done:,} of {self.total:,} steps  {left:,.0f} s left  {words}")
+            self.say("  ".join([f"{done / self.total:4.0%}  {done:,} of {self.total:,} steps", *words]))

@@ -144,12 +144,24 @@ def conclude(run: Run) -> None:
     else:
         runs.save_figure(learning_curves.draw([run], [run.experiment.method]), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
-    other = "qmix_attention" if run.experiment.method == "refil" else "refil"
+    asked = run.experiment
+    other = "qmix_attention" if asked.method == "refil" else "refil"
     print("Try next:")
     print(f"  refil evaluate {run.path} --episodes 200")
-    print(f"  refil train --resume {run.path} --steps {2 * run.experiment.options.steps}")
-    print(f"  refil train {run.experiment.env} --method {other} --seeds {run.experiment.options.seeds} --out runs/{other}")
-    print(f"  refil plot {run.path} runs/{other} --out curves.png")
+    print(f"  refil train --resume {run.path} --steps {2 * asked.options.steps}")
+    print(f"  refil train {asked.env} --method {other} {' '.join(changed(asked))} --out {run.path}-{other}")
+    print(f"  refil plot {run.path} {run.path}-{other} --out curves.png")
+
+
+def changed(asked: Experiment) -> list[str]:
+    """The options of a run that are not the defaults, the method's own aside, as they are typed."""
+    differences = settings.differences(experiment.default(asked.env, asked.method).options, asked.options)
+    spelt = {True: "", False: "no-"}
+    return [
+        f"--{spelt[value]}{name.removeprefix('--')}" if isinstance(value, bool) else f"{name} {value}"
+        for name, (_, value) in differences.items()
+        if not name.startswith("--method.") and value is not None
+    ]
 
 
 def report(run: Run) -> list[str]:

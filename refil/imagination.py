@@ -1,4 +1,4 @@
-"""Who is imagined together: partitions of the entities, and the views they make (paper, equations 2 and 3).
+"""Who is imagined together: partitions of the entities, and the views they make (paper, equations 3 and 4).
 
 Each episode gets random sides; a partition makes of them, and of what is there at an instant, the `side` that counts: an
 integer per entity, and entities with the same integer are imagined together.

@@ -1,4 +1,4 @@
-"""The arithmetic of double Q-learning on whole episodes (methods after the paper's equation 1)."""
+"""The arithmetic of double Q-learning on whole episodes (paper, equation 2)."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int

@@ -7,14 +7,16 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import imagination, td
 from refil.imagination import Partition
 from refil.nets.mixers import MIXERS, Positive, Vdn
 from refil.nets.utility import attention_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Defaults, Episode, Method, Mixer, Model, Spec
+from refil.types import Defaults, Episode, Method, Mixer, Model, Spec, Utility
+
+Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class ImaginedOptions:
     groups: Count = 2  # sub-groups that entities are split into by chance
 
 
-def utility(options: UtilityOptions, spec: Spec, key: PRNGKeyArray):
+def utility(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Utility:
     """A fresh utility of these options."""
     if options.size % options.heads:
         raise Refused(f"--method.size {options.size} must be a multiple of --method.heads {options.heads}")
@@ -84,8 +86,8 @@ def imagining(
     return Method(init, loss)
 
 
-def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float):
-    """Double Q-learning (paper, equation 1)."""
+def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float) -> Loss:
+    """Double Q-learning (paper, equation 2)."""
     obs = episodes.observations
     q = model.utility.unroll(obs, obs.visible[None])
     goals = goal(target, q[0], episodes, discount)
@@ -105,8 +107,8 @@ def imagined_loss(
     weight: float,
     groups: int,
     samples: int,
-):
-    """The same, and beside it the value imagined from within and across random groups (paper, equations 5 to 7)."""
+) -> Loss:
+    """The same, and beside it the value imagined from within and across random groups (paper, equations 5 and 6)."""
     obs = episodes.observations
     sides = partition(obs, draw_sides(episodes, groups, samples, key))
     imagined_views = imagination.views(sides, obs.visible)  # [2 samples episodes time agents entities]
@@ -120,7 +122,7 @@ def imagined_loss(
     td_loss = td.squared_error(value, goals, episodes.valid)
 
     within, across = imagination.views(sides, obs.everything)
-    imagined_loss = 0.0
+    imagined_loss = jnp.zeros(())
     for sample in range(samples):
         factors = q[1 + sample :: samples]
         mixed_views = jnp.stack([within[sample], across[sample]])[:, :, :-1]
@@ -138,7 +140,7 @@ def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) 
 
 def joint_value(
     mixer: Mixer,
-    context,
+    context: PyTree,
     q: Float[Array, "factors episodes instants agents actions"],
     episodes: Episode,
     views: Bool[Array, "factors episodes time agents entities"],

@@ -1,4 +1,4 @@
-"""Rendezvous: two to four agents on a line have to meet; how many there are changes from episode to episode."""
+"""Rendezvous: two to four agents on a ring have to meet; how many there are changes from episode to episode."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ DEFAULTS = Defaults(steps=20_000, buffer=1000, epsilon_steps=5000, eval_every=20
 class Config:
     """Options, which become --env.cells and --env.horizon."""
 
-    cells: Count = 5  # places on the line
+    cells: Count = 5  # places on the ring
     horizon: Count = 10  # steps after which an episode is cut off
 
 
@@ -43,8 +43,8 @@ class Rendezvous:
         return State(jax.random.randint(key, (MOST,), 0, self.config.cells), task)
 
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
-        """Go left, stay or go right; a step costs a little, a meeting pays."""
-        moved = State(jnp.clip(state.cell + actions - 1, 0, self.config.cells - 1), state.team)
+        """Go back, stay or go on; a step costs a little, a meeting pays."""
+        moved = State((state.cell + actions - 1) % self.config.cells, state.team)
         there = jnp.arange(MOST) < state.team
         met = jnp.where(there, moved.cell, moved.cell[0]).ptp() == 0
         return moved, Outcome(jnp.where(met, 1.0, -0.05), met, met)

@@ -10,7 +10,7 @@ import pytest
 
 from refil import plugins
 
-OWN = [str(Path(__file__).parent / "worlds.py"), str(Path(__file__).parent.parent / "docs" / "rendezvous.py")]
+OWN = [str(Path(__file__).parent / "worlds.py"), str(Path(__file__).parent.parent / "docs" / "beacon.py")]
 STEPS = 12
 
 

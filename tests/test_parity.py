@@ -65,7 +65,7 @@ def test_utilities_and_values_are_the_recorded_ones(path):
 def test_mixing_views_are_the_recorded_masks(path):
     fixture = np.load(path)
     if "mixer_mask_in" not in fixture:
-        return
+        pytest.skip("this method imagines nothing")
     obs = parity.episodes(fixture).observations
     within, across = imagination.views(parity.sides(path, fixture), obs.everything)
     agents = within.shape[-2]

@@ -1,4 +1,7 @@
-"""Finds parts by the name of their file: no registry, no list. A path to a Python file of one's own works as well."""
+"""Finds parts by the name of their file: no registry, no list. A path to a Python file of one's own works as well.
+
+A folder with several parts in it has `names()`, `summary(name)`, and `serve(name)` for what each of them is.
+"""
 
 import ast
 import importlib
@@ -7,19 +10,30 @@ import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from refil.settings import Refused
 
 
 def names(package: str) -> list[str]:
-    """The plug-ins of a package, in alphabetical order, found without importing them."""
-    return sorted(info.name for info in pkgutil.iter_modules([str(folder(package))]) if not info.name.startswith("_"))
+    """The plug-ins of a package, in alphabetical order; single files are not imported for that."""
+    files = [info.name for info in pkgutil.iter_modules([str(folder(package))]) if not info.ispkg]
+    return sorted([name for name in files if not name.startswith("_")] + [name for f in folders(package) for name in f.names()])
 
 
-def load(package: str, name: str) -> ModuleType:
+def folders(package: str) -> list[ModuleType]:
+    """The plug-ins that are folders, each of which serves several names."""
+    found = [info.name for info in pkgutil.iter_modules([str(folder(package))]) if info.ispkg]
+    return [importlib.import_module(f"{package}.{name}") for name in found]
+
+
+def load(package: str, name: str) -> Any:
     """The plug-in of that name, or the one in the Python file of that path."""
     if name.endswith(".py"):
         return load_file(Path(name))
+    for module in folders(package):
+        if (served := module.serve(name)) is not None:
+            return served
     if name not in names(package):
         raise Refused(f"{package} has no {name!r}; it has {', '.join(names(package))} (or give the path of a .py file)")
     return importlib.import_module(f"{package}.{name}")
@@ -43,11 +57,11 @@ def load_file(path: Path) -> ModuleType:
 
 
 def summary(package: str, name: str) -> str:
-    """The first line of a plug-in's docstring, read without running it."""
-    found = folder(package) / f"{name}.py"
-    if not found.is_file():
-        found = folder(package) / name / "__init__.py"
-    return (ast.get_docstring(ast.parse(found.read_text())) or "").partition("\n")[0]
+    """A plug-in in one line: the first of its docstring, read without running it, or what its folder says of it."""
+    for module in folders(package):
+        if name in module.names():
+            return module.summary(name)
+    return (ast.get_docstring(ast.parse((folder(package) / f"{name}.py").read_text())) or "").partition("\n")[0]
 
 
 def folder(package: str) -> Path:

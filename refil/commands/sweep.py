@@ -5,7 +5,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -24,6 +24,7 @@ class Options:
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the paper's number
     steps: Count | None = None  # instead of the paper's number
+    precision: Literal["float32", "tf32"] | None = None  # of matrix products on a GPU; float32 by default
     stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
 
 
@@ -52,7 +53,7 @@ def folder(label: str) -> str:
 
 def wanted(default: Experiment, options: Options) -> Experiment:
     """The run with what the user changed."""
-    changes = {name: value for name in ("seeds", "steps") if (value := getattr(options, name)) is not None}
+    changes = {name: value for name in ("seeds", "steps", "precision") if (value := getattr(options, name)) is not None}
     return replace(default, options=replace(default.options, **changes))
 
 

@@ -1,0 +1,141 @@
+"""The battle as an environment: tasks are pairs of armies, a step is eight game loops."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from refil import plugins
+from refil.envs.combat import observe, orders, reward, scenarios, spawn, tick
+from refil.envs.combat.config import Config
+from refil.envs.combat.rules import JITTER, LOOPS, SMAC, SMACLITE, Rules
+from refil.envs.combat.scenarios import Army, Scenario
+from refil.envs.combat.unit import Table, Unit
+from refil.envs.combat.world import ARENAS, Game, World, batches_last
+from refil.settings import Refused
+from refil.types import Observation, Outcome, Spec
+
+UNITS = "refil.envs.combat.units"
+RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
+
+
+@dataclass(frozen=True)
+class Battle:
+    """Battles between the armies of a task set."""
+
+    game: Game
+    config: Config
+    limit: int
+    divisor: float
+    tasks: Int[np.ndarray, "tasks units"]
+    task_names: tuple[str, ...]
+
+    @cached_property
+    def spec(self) -> Spec:
+        """Sizes."""
+        game = self.game
+        return Spec(game.allies, game.units, observe.width(game), orders.actions(game), self.limit)
+
+    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> World:
+        """The armies of a task, somewhere."""
+        return batches_last_spawn(self.game)(task, key)
+
+    def step(self, state: World, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[World, Outcome]:
+        """Agents give their orders, then eight loops pass."""
+        ordered = orders.give(state, actions, self.game.table[state.kind], self.game)
+        after = self.pass_time(ordered, key)
+        return after, self.outcome(state, after)
+
+    def pass_time(self, ordered: World, key: PRNGKeyArray) -> World:
+        """Eight loops with the orders that hold."""
+        return loops(self.game, LOOPS)(ordered, self.jitter(key))
+
+    def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
+        """What this step's shots take longer to reload: a unit shoots at most once in eight loops."""
+        return jax.random.uniform(key, (self.game.units,), minval=JITTER[0], maxval=JITTER[1])
+
+    def outcome(self, before: World, after: World) -> Outcome:
+        """What a step led to; out of time is an end as well."""
+        result = reward.outcome(after, self.game, self.config.healers_alone_lose)
+        raw = reward.harm(before, after, self.game, self.config.absolute_reward)
+        over = reward.ended(result) | (after.time >= self.limit)
+        return Outcome(reward.total(raw, result, self.divisor), over, result == reward.WON)
+
+    def observe(self, state: World) -> Observation:
+        """What agents see."""
+        return observe.observe(state, self.game)
+
+
+def loops(game: Game, count: int):
+    """So many game loops as one function of the world and the jitter, for any batch of battles."""
+
+    @batches_last
+    def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
+        traits = game.table[world.kind]
+        world = jax.lax.fori_loop(0, count, lambda _, now: tick.tick(now, traits, jitter, game), world)
+        return replace(world, time=world.time + 1)
+
+    return pass_loops
+
+
+def batches_last_spawn(game: Game):
+    """Spawning, one battle at a time."""
+    return partial(spawn.spawn, game=game)
+
+
+def build(scenario: Scenario, config: Config) -> Battle:
+    """The battles of a task set."""
+    pairs = scenario.tasks()
+    table = table_of(pairs, config.profile)
+    sides = [max(sum(pair[side].values()) for pair in pairs) for side in (0, 1)]
+    rules = replace(RULES[config.profile], acceleration=config.acceleration)
+    rules = replace(rules, jitter=rules.jitter and config.jitter)
+    game = Game(sides[0], sum(sides), table, ARENAS[scenario.ground], rules)
+    return Battle(
+        game=game,
+        config=config,
+        limit=config.limit or scenario.limit,
+        divisor=most_reward(pairs, table) / reward.SCALE,
+        tasks=np.array([slots(pair, sides, table) for pair in pairs], np.int8),
+        task_names=tuple(scenarios.battle_name(*pair) for pair in pairs),
+    )
+
+
+def table_of(pairs: list[tuple[Army, Army]], profile: str) -> Table:
+    """The unit types that occur, in the game's order."""
+    known = {name: plugins.load(UNITS, name) for name in plugins.names(UNITS)}
+    letters = {module.UNIT.letter: name for name, module in known.items()}
+    wanted = {letter for pair in pairs for army in pair for letter in army}
+    if unknown := sorted(wanted - letters.keys()):
+        choices = ", ".join(f"{letter} {name}" for letter, name in sorted(letters.items()))
+        raise Refused(f"no unit has the letter {', '.join(unknown)}; there are {choices}")
+    names = sorted((letters[letter] for letter in wanted), key=lambda name: known[name].UNIT.number)
+    units = [known[name].UNIT if profile == "smac" else known[name].SMACLITE for name in names]
+    if missing := [name for name, unit in zip(names, units, strict=True) if unit is None]:
+        raise Refused(f"SMAClite has no {', '.join(missing)}; use --profile smac")
+    return Table(tuple(names), tuple(units))
+
+
+def slots(pair: tuple[Army, Army], sides: list[int], table: Table) -> list[int]:
+    """The kinds of a task's units: allies by name, as their numbers in the game are; enemies by the game's own numbers."""
+    row: list[int] = []
+    by_name = sorted(range(len(table.names)), key=lambda kind: table.names[kind])
+    for army, size, order in zip(pair, sides, (by_name, range(len(table.names))), strict=True):
+        kinds = [kind for kind in order for _ in range(army.get(table.units[kind].letter, 0))]
+        row += kinds + [-1] * (size - len(kinds))
+    return row
+
+
+def most_reward(pairs: list[tuple[Army, Army]], table: Table) -> float:
+    """What a win against the reference army is worth: the first of the most diverse, then of the largest."""
+    lives = {unit.letter: unit.life for unit in table.units}
+    reference = max((enemy for _, enemy in pairs), key=lambda army: (len(army), sum(army.values())))
+    return reward.WIN + sum(count * (reward.KILL + lives[letter]) for letter, count in reference.items())
+
+
+def unit_named(name: str) -> Unit:
+    """A unit type by the name of its file."""
+    return plugins.load(UNITS, name).UNIT

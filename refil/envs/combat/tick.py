@@ -1,0 +1,160 @@
+"""One game loop: choose targets, walk, shoot, mend, recover, all units at once."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from refil.envs.combat import motion, opponent
+from refil.envs.combat.rules import QUIET, Rules
+from refil.envs.combat.unit import Shots, Traits
+from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
+
+
+def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
+    """The next loop; `jitter` is what is added to the cooldown of one who shoots."""
+    world = aim(world, traits, game)
+    world = walk(world, traits, game)
+    world, harm = shoot(world, traits, jitter, game)
+    world = mend(world, traits, game) if game.table.any("heal") else world
+    return recover(world, traits, harm, game)
+
+
+def aim(world: World, traits: Traits, game: Game) -> World:
+    """Everyone has a target, or none; one whose target died stands idle, its weapon ready."""
+    target = opponent.retarget(world, traits, edges(world, traits), game)
+    lost = (world.target >= 0) & (target < 0) & ~world.roams
+    return replace(world, target=target, going=world.going & ~lost)
+
+
+def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
+    """How far any two units are from each other, edge to edge."""
+    distance = jnp.sqrt((world.x[None] - world.x[:, None]) ** 2 + (world.y[None] - world.y[:, None]) ** 2)
+    return distance - traits.radius[:, None] - traits.radius[None]
+
+
+def to_target(world: World, traits: Traits) -> tuple[Float[Array, "units *batch"], ...]:
+    """The way to each unit's target, along x and y, and how far it is from edge to edge."""
+    x, y = of(world.x, world.target) - world.x, of(world.y, world.target) - world.y
+    return x, y, jnp.sqrt(x**2 + y**2) - traits.radius - of(traits.radius, world.target)
+
+
+def walk(world: World, traits: Traits, game: Game) -> World:
+    """Who has a target out of reach goes there, who has none goes to its goal, all others hold their place."""
+    aims = world.target >= 0
+    target_x, target_y, edge = to_target(world, traits)
+    way_x = jnp.where(aims, target_x, world.goal_x - world.x)
+    way_y = jnp.where(aims, target_y, world.goal_y - world.y)
+    way = jnp.sqrt(way_x**2 + way_y**2)
+    walking = world.alive & (traits.speed > 0) & jnp.where(aims, edge > traits.range, world.going & (way > 1e-4))
+
+    pace, length = world.pace, traits.speed
+    if game.table.any("acceleration") and game.rules.acceleration:
+        faster = jnp.where(traits.acceleration > 0, pace + traits.acceleration, traits.speed)
+        pace = jnp.where(walking, jnp.minimum(faster, traits.speed), 0.0)
+        length = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, traits.speed)
+    length = jnp.where(walking, jnp.minimum(length, way), 0.0) / jnp.maximum(way, 1e-6)
+
+    idle = ~walking & ~aims & (traits.speed > 0)
+    bodies = motion.Bodies(
+        motion.contacts(world, traits), motion.shares(walking, idle, over_batch(~game.foes, way), game.rules.idle_yields)
+    )
+    x, y = motion.walk(world, traits, bodies, (way_x * length, way_y * length), game.arena)
+    return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), pace=pace)
+
+
+def shoot(
+    world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game
+) -> tuple[World, Bool[Array, "units *batch"]]:
+    """All shots of this loop hit at the same moment; also says who was hurt."""
+    cooldown = jnp.maximum(world.cooldown - 1.0, 0.0)
+    ready = world.alive & traits.armed & (world.target >= 0) & (cooldown <= 0)
+    fires = ready & (to_target(world, traits)[2] <= traits.range)
+    victims = hurt_by(world, traits, fires, game)
+    power = traits.damage[:, None] + jnp.where(
+        (traits.bonus_against[:, None] & traits.attributes[None]) != 0, traits.bonus[:, None], 0.0
+    )
+    health, shield = struck(world, traits, jnp.where(victims, power, 0.0), game.rules)
+    by_someone = victims.any(axis=0)
+    attacker = jnp.where(by_someone, jnp.argmax(victims, axis=0).astype(world.attacker.dtype), world.attacker)
+    if game.table.any("dies_attacking"):
+        health = jnp.where(fires & (traits.dies_attacking > 0), 0.0, health)
+    period = traits.period + jitter if game.rules.jitter else traits.period
+    world = replace(
+        world, health=health, shield=shield, cooldown=jnp.where(fires, period, cooldown), attacker=attacker
+    )
+    return world, by_someone
+
+
+def hurt_by(
+    world: World, traits: Traits, fires: Bool[Array, "units *batch"], game: Game
+) -> Bool[Array, "units units *batch"]:
+    """[shooter, victim]: whom the shots of this loop hurt, each in its kind's way."""
+    shots = Shots(
+        target=world.target,
+        offset_x=world.x[None] - world.x[:, None],
+        offset_y=world.y[None] - world.y[:, None],
+        radius=traits.radius,
+        hittable=opponent.hittable(traits, game),
+    )
+    hurt = jnp.zeros_like(shots.hittable)
+    for effect, kinds in game.table.effects.items():
+        hurt |= jnp.asarray(kinds)[world.kind][:, None] & effect(shots)
+    return hurt & fires[:, None] & world.alive[None]
+
+
+def struck(
+    world: World, traits: Traits, power: Float[Array, "units units *batch"], rules: Rules
+) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
+    """Health and shield after blows of this [shooter, victim] power, one after another.
+
+    The shield takes what it can; what is left of a blow meets health, lessened by armour but never to nothing.
+    """
+    strikes = traits.strikes[:, None]
+    taken = jnp.cumsum(power * strikes, axis=0)
+    before = taken - power * strikes
+    lost = jnp.zeros_like(world.health)
+    for strike in range(2):
+        reached = before + (strike + 1) * power
+        through = jnp.clip(reached - world.shield[None], 0.0, power)
+        through = jnp.where((through > 0) & (strike < strikes), jnp.maximum(through - traits.armour[None], rules.least_damage), 0.0)
+        lost = lost + through.sum(axis=0)
+    return jnp.maximum(world.health - lost, 0.0), jnp.maximum(world.shield - taken[-1], 0.0)
+
+
+def mend(world: World, traits: Traits, game: Game) -> World:
+    """Healers in reach of their target mend it, if it survived; each pays for what it gave."""
+    mendable = opponent.at(opponent.mendable(traits, game), world.target) & (world.target >= 0)
+    near = to_target(world, traits)[2] <= traits.range
+    missing = of(traits.health - world.health, world.target)
+    able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
+    given = jnp.where(world.alive & mendable & near & of(world.alive, world.target), jnp.minimum(able, missing), 0.0)
+    slots = over_batch(jnp.arange(len(world.x)), world.x[0])
+    gained = jnp.where(world.target[:, None] == slots[None], given[:, None], 0.0).sum(axis=0)
+    return replace(
+        world,
+        health=jnp.minimum(world.health + gained, traits.health),
+        energy=world.energy - given * traits.heal_cost,
+    )
+
+
+def recover(world: World, traits: Traits, harm: Bool[Array, "units *batch"], game: Game) -> World:
+    """Shields come back to those left in peace, energy and some health to all; the dead want nothing any more."""
+    quiet = jnp.where(harm, 0, jnp.minimum(world.quiet + 1, QUIET + 1)).astype(world.quiet.dtype)
+    back = jnp.where(quiet > QUIET, traits.shield_regained, 0.0)
+    shield = jnp.minimum(world.shield + back, traits.shield)
+    energy = jnp.minimum(world.energy + traits.energy_regained, traits.energy_most)
+    health = world.health
+    if game.table.any("health_regained"):
+        health = jnp.minimum(health + jnp.where(health > 0, traits.health_regained, 0.0), traits.health)
+    alive = world.alive
+    return replace(
+        world,
+        health=health,
+        quiet=quiet,
+        shield=jnp.where(alive, shield, 0.0),
+        energy=jnp.where(alive, energy, 0.0),
+        cooldown=jnp.where(alive, world.cooldown, 0.0),
+        target=jnp.where(alive, world.target, NOBODY).astype(world.target.dtype),
+        going=world.going & alive,
+    )

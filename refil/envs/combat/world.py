@@ -1,0 +1,119 @@
+"""A battle at one instant: arrays over units, allies first; and the ground it is fought on.
+
+Units are the first axis and batches of battles the last ones: every line over pairs of units is then a long loop over
+battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from refil.envs.combat.rules import Rules
+from refil.envs.combat.unit import Table
+
+NOBODY = -1
+
+
+class World(eqx.Module):
+    """Every unit, alive, dead or an empty slot (`kind` -1).
+
+    `target` is whom it goes for: to shoot, or to mend; else, if `going`, it walks to its goal. One that `roams` chooses
+    targets of its own accord (it attack-moves). `quiet` counts loops since it was hurt last, `attacker` is who did it.
+    """
+
+    kind: Int[Array, "units *batch"]
+    tag: Int[Array, "units *batch"]
+    x: Float[Array, "units *batch"]
+    y: Float[Array, "units *batch"]
+    health: Float[Array, "units *batch"]
+    shield: Float[Array, "units *batch"]
+    energy: Float[Array, "units *batch"]
+    cooldown: Float[Array, "units *batch"]
+    pace: Float[Array, "units *batch"]
+    quiet: Int[Array, "units *batch"]
+    target: Int[Array, "units *batch"]
+    attacker: Int[Array, "units *batch"]
+    roams: Bool[Array, "units *batch"]
+    going: Bool[Array, "units *batch"]
+    goal_x: Float[Array, "units *batch"]
+    goal_y: Float[Array, "units *batch"]
+    time: Int[Array, "*batch"]
+
+    @property
+    def present(self) -> Bool[Array, "units *batch"]:
+        """Which slots hold a unit, dead or alive."""
+        return self.kind >= 0
+
+    @property
+    def alive(self) -> Bool[Array, "units *batch"]:
+        """Who lives."""
+        return self.health > 0
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The walkable ground and where the armies start; all maps are cut from the same 32 x 32 cells."""
+
+    west: float = 0.0
+    east: float = 32.0
+    south: float = 0.0
+    north: float = 32.0
+    rotates: bool = True  # armies on opposite sides of the centre, at any angle
+
+    size = 32.0
+    centre = 16.0
+    apart = 7.0  # from the centre to either army
+
+
+ARENAS = {
+    "any_angle": Arena(),
+    "strip": Arena(south=8.0, north=24.0, rotates=False),
+    "whole": Arena(rotates=False),
+}
+
+
+@dataclass(frozen=True)
+class Game:
+    """All of a battle that never changes: who is on which side, the unit types, the ground, the rules."""
+
+    allies: int
+    units: int
+    table: Table
+    arena: Arena
+    rules: Rules
+
+    @property
+    def foes(self) -> Bool[Array, "units units"]:
+        """Which pairs of slots are of two sides."""
+        side = jnp.arange(self.units) >= self.allies
+        return side[:, None] != side
+
+
+def over_batch(pairs: Array, like: Array) -> Array:
+    """An array without batch axes, ready to be combined with one that has them after its first axis."""
+    return pairs.reshape(*pairs.shape, *[1] * (like.ndim - 1))
+
+
+def of(values: Array, index: Int[Array, "units *batch"]) -> Array:
+    """Each unit's value of the unit that it points at (of anybody where it points at nobody)."""
+    return jnp.take_along_axis(values, jnp.maximum(index, 0).astype(jnp.int32), axis=0)
+
+
+def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arrays such that vmap adds a last axis instead of a first one."""
+    wrapped = jax.custom_batching.custom_vmap(function)
+
+    @wrapped.def_vmap
+    def over_batch(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
+        def move(leaf: Array, is_batched: bool) -> Array:
+            return jnp.moveaxis(leaf, 0, -1) if is_batched else jnp.broadcast_to(leaf[..., None], (*leaf.shape, size))
+
+        results = wrapped(*jax.tree.map(move, arguments, tuple(batched)))
+        return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), results), jax.tree.map(lambda _: True, results)
+
+    return wrapped

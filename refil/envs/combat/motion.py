@@ -1,123 +1,167 @@
-"""How units walk without passing through one another: first each chooses a heading, then bodies are pushed apart."""
+"""How units walk without passing through one another.
 
-from collections.abc import Callable
+Each first chooses the heading on which it gets furthest, then goes only as far as nobody's body is entered: of the gap
+between two that both walk each may use half. The distance after two steps is never less than the gap minus both steps'
+parts in its direction, so bodies that do not overlap never will. Those who had to wait for others then catch up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat.unit import Traits
-from refil.envs.combat.world import Arena, World, over_batch
+from refil.envs.combat.world import Arena, Game, World, over_batch
 
 HEADINGS = np.radians([0.0, 25.0, -25.0, 50.0, -50.0, 80.0, -80.0, 110.0, -110.0])
-TURNING = 0.002  # what a heading costs by its angle in radians, in cells of overlap
-MOVING_NEIGHBOUR = 0.6  # overlap with one who walks away too counts less
-BLOCKED = 0.6  # of a step: overlap beyond which a unit rather stays
-PASSES = 3  # of pushing apart, each loop
-PUSH = 0.1  # the furthest that one pass pushes
+BACK = 0.4  # times that, on the other side of the course than the unit is turned to already
+WORTH = np.array([1.0, 0.9, 0.9, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25])  # of a step on each of them
+PUSH = 0.1  # the furthest that overlapping bodies are pushed apart in a loop
+ASIDE = 0.05  # the part of that which goes in a direction of the unit's own
+GOLDEN = np.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
+TOUCH = 0.05  # one nearer than this to an idle friend in its way pushes it
+
+Place = tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]  # x and y, or a step along them
 
 
-class Bodies(NamedTuple):
-    """What keeps units apart: how near any two may come, and how readily each gives way to the other."""
+class Pairs(NamedTuple):
+    """From each unit to each other one: the direction, and how far their bodies are from touching."""
 
-    contact: Float[Array, "units units *batch"]
-    share: Float[Array, "units units *batch"]
+    toward_x: Float[Array, "units units *batch"]
+    toward_y: Float[Array, "units units *batch"]
+    gap: Float[Array, "units units *batch"]
 
 
 def contacts(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
-    """How near any two units may come, or less than nothing where they pass."""
+    """How near the centres of any two units may come; far less than nothing where the two pass each other freely."""
     apart = ~over_batch(jnp.eye(len(world.x), dtype=bool), world.x)
     meet = (traits.collides[:, None] & traits.collides[None]) != 0
     both = world.alive[:, None] & world.alive[None]
-    return jnp.where(apart & meet & both, traits.body[:, None] + traits.body[None], -1.0)
+    return jnp.where(apart & meet & both, traits.body[:, None] + traits.body[None], -100.0)
 
 
-def shares(
-    walking: Bool[Array, "units *batch"],
-    idle: Bool[Array, "units *batch"],
-    friends: Bool[Array, "units units *batch"],
-    idle_yields: float,
-) -> Float[Array, "units units *batch"]:
-    """The part of an overlap that the first of two makes good: walkers give way, the idle a little and to friends only."""
-    yields = jnp.where(walking[:, None], 1.0, jnp.where(idle[:, None] & friends, idle_yields, 0.0))
-    return yields / jnp.maximum(yields + jnp.swapaxes(yields, 0, 1), 1e-6)
-
-
-def walk(
-    world: World,
-    traits: Traits,
-    bodies: Bodies,
-    step: tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]],
-    arena: Arena,
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
-    """Where everyone stands after a loop in which each would like to take this step."""
-    step_x, step_y = turned_aside(world, bodies, *step)
-    x, y = world.x + step_x, world.y + step_y
-    for _ in range(PASSES):
-        x, y = push_apart(x, y, traits, bodies, arena)
-    return x, y
-
-
-def turned_aside(
-    world: World, bodies: Bodies, step_x: Float[Array, "units *batch"], step_y: Float[Array, "units *batch"]
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
-    """The step each unit takes: the heading least in the way of others and least off its course, or none."""
-    toward_x, toward_y, distance = offsets(world.x, world.y)
-    gap = distance - bodies.contact
-    near = (bodies.contact > 0) & (gap < 1.0)
-    length = jnp.hypot(step_x, step_y)
-    weight = jnp.where(length > 0, MOVING_NEIGHBOUR, 1.0)[None]
-    best = jnp.full(length.shape, jnp.inf), jnp.zeros_like(length), jnp.zeros_like(length), jnp.zeros_like(length)
-    for angle in HEADINGS:
-        x = np.cos(angle) * step_x - np.sin(angle) * step_y
-        y = np.sin(angle) * step_x + np.cos(angle) * step_y
-        # To first order, a small step towards a neighbour shortens the distance by its part in that direction.
-        overlap = jnp.where(near, jnp.maximum(toward_x * x[:, None] + toward_y * y[:, None] - gap, 0.0), 0.0)
-        overlap = (overlap * weight).sum(axis=1)
-        cost = overlap + TURNING * abs(angle)
-        better = cost < best[0]
-        best = tuple(jnp.where(better, new, old) for new, old in zip((cost, x, y, overlap), best, strict=True))
-    free = best[3] <= BLOCKED * length
-    return jnp.where(free, best[1], 0.0), jnp.where(free, best[2], 0.0)
-
-
-def push_apart(
-    x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, bodies: Bodies, arena: Arena
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
-    """One pass: everyone backs off from whom it overlaps, all at once, and stays on the map."""
-    toward_x, toward_y, distance = offsets(x, y)
-    back = jnp.maximum(bodies.contact - distance, 0.0) * bodies.share
-    push_x, push_y = -(back * toward_x).sum(axis=1), -(back * toward_y).sum(axis=1)
-    limit = jnp.minimum(1.0, PUSH / jnp.maximum(jnp.hypot(push_x, push_y), 1e-6))
-    return inside(x + limit * push_x, y + limit * push_y, traits.body, arena)
-
-
-def offsets(
-    x: Float[Array, "units *batch"], y: Float[Array, "units *batch"]
-) -> tuple[Float[Array, "units units *batch"], Float[Array, "units units *batch"], Float[Array, "units units *batch"]]:
-    """The direction from each unit to each other one, and how far it is; one on top of another points along x by slot."""
+def pairs(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], contact: Array) -> Pairs:
+    """All pairs of units in these places; of two in the same place the later one is in the east."""
     x, y = x[None] - x[:, None], y[None] - y[:, None]
     distance = jnp.sqrt(x**2 + y**2)
     slots = over_batch(jnp.arange(len(x)), x[0])
-    aside = jnp.where(slots[None] > slots[:, None], 1.0, -1.0)
-    safe = jnp.maximum(distance, 1e-6)
-    return jnp.where(distance > 1e-6, x / safe, aside), jnp.where(distance > 1e-6, y / safe, 0.0), distance
+    east = jnp.where(slots[None] > slots[:, None], 1.0, -1.0)
+    inverse = 1.0 / jnp.maximum(distance, 1e-6)
+    return Pairs(jnp.where(distance > 1e-6, x * inverse, east), y * inverse, distance - contact)
 
 
-def inside(
-    x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], body: Float[Array, "units *batch"], arena: Arena
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
+def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
+    """Everyone where it stands after a loop in which each would like to take this step."""
+    contact = contacts(world, traits)
+    now = pairs(world.x, world.y, contact)
+    if game.rules.idle_yields > 0:
+        step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
+    *turned, veer = turned_aside(now, step, world.veer)
+    step = inside(world, along_body(now, turned), traits, game.arena)
+    part = free_part(now, step)
+    x, y = world.x + part * step[0], world.y + part * step[1]
+    now = pairs(x, y, contact)
+    rest = (1 - part) * step[0], (1 - part) * step[1]
+    part = free_part(now, rest)
+    x, y = push_apart(x + part * rest[0], y + part * rest[1], traits, contact, game.arena)
+    return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), veer=veer)
+
+
+def with_pushed(now: Pairs, step: Place, idle: Bool[Array, "units *batch"], game: Game) -> Place:
+    """Idle units in the way of a friend would like to give way to it, at a share of its pace."""
+    wants = jnp.hypot(*step) > 0
+    pressed = jnp.swapaxes(into(now, step), 0, 1)  # [idle, walker]
+    pressed = jnp.where(over_batch(~game.foes, wants) & (now.gap < TOUCH), jnp.maximum(pressed, 0.0), 0.0)
+    yields = jnp.where(idle & ~wants, game.rules.idle_yields, 0.0)
+    aside_x, aside_y = -(pressed * now.toward_x).sum(axis=1), -(pressed * now.toward_y).sum(axis=1)
+    return step[0] + yields * aside_x, step[1] + yields * aside_y
+
+
+def into(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
+    """How much nearer each unit's step brings it to each other one."""
+    return now.toward_x * step[0][:, None] + now.toward_y * step[1][:, None]
+
+
+def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
+    """How much nearer each unit may come to each other one: all of the gap to those who stay, half of it otherwise."""
+    share = jnp.where(jnp.hypot(*step) > 0, 0.5, 1.0)
+    return share[None] * jnp.maximum(now.gap, 0.0)
+
+
+def turned_aside(
+    now: Pairs, step: Place, veer: Int[Array, "units *batch"]
+) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Int[Array, "units *batch"]]:
+    """Each unit's step on the heading that gets it furthest, all in all: its course where nothing is in the way.
+
+    Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
+    """
+    cosine, sine, worth = (
+        over_batch(jnp.asarray(values, jnp.float32)[:, None], step[0]) for values in (np.cos(HEADINGS), np.sin(HEADINGS), WORTH)
+    )
+    side = over_batch(jnp.asarray(np.sign(HEADINGS), veer.dtype)[:, None], veer)
+    x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]  # [headings, units, ...]
+    nearer = now.toward_x * x[:, :, None] + now.toward_y * y[:, :, None]
+    excess = jnp.maximum((nearer - allowed(now, step)).max(axis=2), 0.0)
+    score = worth * jnp.where(side * veer < 0, BACK, 1.0) * (jnp.hypot(*step) - excess)
+    best = jnp.argmax(score, axis=0)[None]
+    x, y, veer = (jnp.take_along_axis(along, best, axis=0)[0] for along in (x, y, jnp.broadcast_to(side, x.shape)))
+    blocked = score.max(axis=0) <= 0
+    return jnp.where(blocked, 0.0, x), jnp.where(blocked, 0.0, y), veer
+
+
+def along_body(now: Pairs, step: Sequence[Array]) -> Place:
+    """Each unit's step without its part into the body that is most in its way: it slides along that one."""
+    excess = into(now, step) - allowed(now, step)
+    worst = jnp.argmax(excess, axis=1)[:, None]
+    too_far = jnp.maximum(excess.max(axis=1), 0.0)
+    x, y = (jnp.take_along_axis(toward, worst, axis=1)[:, 0] for toward in (now.toward_x, now.toward_y))
+    return step[0] - too_far * x, step[1] - too_far * y
+
+
+def free_part(now: Pairs, step: Place) -> Float[Array, "units *batch"]:
+    """The part of each unit's step that it can take without entering any body."""
+    nearer = into(now, step)
+    return jnp.where(nearer > 1e-7, allowed(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=1, initial=1.0)
+
+
+def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) -> Place:
+    """The part of each unit's step that stays on the map."""
+    x, y = on_map(world.x + step[0], world.y + step[1], traits, arena)
+    unhindered = (x == world.x + step[0]) & (y == world.y + step[1])  # so that free steps keep their exact length
+    return jnp.where(unhindered, step[0], x - world.x), jnp.where(unhindered, step[1], y - world.y)
+
+
+def push_apart(
+    x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, contact: Array, arena: Arena
+) -> Place:
+    """Bodies that overlap, as only impossible starts make them, give way to each other; structures do not."""
+    now = pairs(x, y, contact)
+    yields = jnp.where(traits.speed > 0, 1.0, 0.0)
+    share = yields[:, None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
+    back = jnp.maximum(-now.gap, 0.0) * share
+    push_x, push_y = -(back * now.toward_x).sum(axis=1), -(back * now.toward_y).sum(axis=1)
+    # A little of it in a direction of each unit's own: a pile on one line would else stay on it.
+    own = over_batch(GOLDEN * jnp.arange(len(x)), x)
+    push_x, push_y = push_x + ASIDE * back.sum(axis=1) * jnp.cos(own), push_y + ASIDE * back.sum(axis=1) * jnp.sin(own)
+    limit = jnp.minimum(1.0, PUSH / jnp.maximum(jnp.hypot(push_x, push_y), 1e-6))
+    return on_map(x + limit * push_x, y + limit * push_y, traits, arena)
+
+
+def on_map(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, arena: Arena) -> Place:
     """The nearest place on the map."""
+    body = traits.body
     return jnp.clip(x, arena.west + body, arena.east - body), jnp.clip(y, arena.south + body, arena.north - body)
 
 
-def spread(
-    world: World, traits: Traits, passes: int, arena: Arena
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
+def spread(world: World, traits: Traits, passes: int, arena: Arena) -> Place:
     """Where units that were put on top of one another come to stand."""
     contact = contacts(world, traits)
-    bodies = Bodies(contact, jnp.full_like(contact, 0.5))
-    again: Callable = lambda _, place: push_apart(*place, traits, bodies, arena)  # noqa: E731
+
+    def again(_: int, place: Place) -> Place:
+        return push_apart(*place, traits, contact, arena)
+
     return jax.lax.fori_loop(0, passes, again, (world.x, world.y))

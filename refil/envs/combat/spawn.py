@@ -10,7 +10,6 @@ from refil.envs.combat.rules import QUIET
 from refil.envs.combat.world import NOBODY, Arena, Game, World
 
 JITTER = 1.0  # each type of each army is put off its army's place by up to this much
-GOLDEN = np.pi * (3 - 5**0.5)
 
 
 def still(
@@ -34,6 +33,7 @@ def still(
         energy=traits.energy,
         cooldown=nothing,
         pace=nothing,
+        veer=jnp.zeros(kind.shape, jnp.int8),
         quiet=jnp.full(kind.shape, QUIET, jnp.int16),
         target=nobody,
         attacker=nobody,
@@ -90,16 +90,17 @@ def places(
     angle = jax.random.uniform(key_angle, (), maxval=2 * np.pi)
     x, y = points(angle, game)
     ally = jnp.arange(game.units) < game.allies
-    block = kind + jnp.where(ally, 0, len(game.table.units))  # one for each type of each army
-    jitter = jax.random.uniform(key_jitter, (2, 2 * len(game.table.units)), minval=-JITTER, maxval=JITTER)
+    blocks = len(game.table.units) + 1  # of an army: one for each type, and one for empty slots
+    block = kind + 1 + jnp.where(ally, 0, blocks)
+    jitter = jax.random.uniform(key_jitter, (2, 2 * blocks), minval=-JITTER, maxval=JITTER)
     jitter = jitter if game.arena.rotates else jnp.zeros_like(jitter)
     # A spiral of golden angles is nearly as dense as can be, so that few passes bring the bodies apart.
     earlier = (block[:, None] == block) & (jnp.arange(game.units)[:, None] > jnp.arange(game.units))
     rank = earlier.sum(axis=1)
-    turn = jax.random.uniform(key_turn, (2 * len(game.table.units),), maxval=2 * np.pi)[block]
+    turn = jax.random.uniform(key_turn, (2 * blocks,), maxval=2 * np.pi)[block]
     reach = 0.5 * game.table[kind].body * jnp.sqrt(rank.astype(jnp.float32))
-    x = x + jitter[0][block] + reach * jnp.cos(turn + GOLDEN * rank)
-    y = y + jitter[1][block] + reach * jnp.sin(turn + GOLDEN * rank)
+    x = x + jitter[0][block] + reach * jnp.cos(turn + motion.GOLDEN * rank)
+    y = y + jitter[1][block] + reach * jnp.sin(turn + motion.GOLDEN * rank)
     world = still(kind, x, y, jnp.zeros_like(kind), game)
     x, y = motion.spread(world, game.table[kind], 40 + 2 * game.units, game.arena)
     in_order = jnp.lexsort((y, x, block))

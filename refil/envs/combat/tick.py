@@ -55,12 +55,7 @@ def walk(world: World, traits: Traits, game: Game) -> World:
         length = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, traits.speed)
     length = jnp.where(walking, jnp.minimum(length, way), 0.0) / jnp.maximum(way, 1e-6)
 
-    idle = ~walking & ~aims & (traits.speed > 0)
-    bodies = motion.Bodies(
-        motion.contacts(world, traits), motion.shares(walking, idle, over_batch(~game.foes, way), game.rules.idle_yields)
-    )
-    x, y = motion.walk(world, traits, bodies, (way_x * length, way_y * length), game.arena)
-    return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), pace=pace)
+    return replace(motion.walk(world, traits, (way_x * length, way_y * length), game), pace=pace)
 
 
 def shoot(
@@ -129,7 +124,7 @@ def mend(world: World, traits: Traits, game: Game) -> World:
     missing = of(traits.health - world.health, world.target)
     able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
     given = jnp.where(world.alive & mendable & near & of(world.alive, world.target), jnp.minimum(able, missing), 0.0)
-    slots = over_batch(jnp.arange(len(world.x)), world.x[0])
+    slots = over_batch(jnp.arange(len(world.x)), world.x)
     gained = jnp.where(world.target[:, None] == slots[None], given[:, None], 0.0).sum(axis=0)
     return replace(
         world,

@@ -1,19 +1,20 @@
 """The battle as an environment: tasks are pairs of armies, a step is eight game loops."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import plugins
 from refil.envs.combat import observe, orders, reward, scenarios, spawn, tick
 from refil.envs.combat.config import Config
 from refil.envs.combat.rules import JITTER, LOOPS, SMAC, SMACLITE, Rules
 from refil.envs.combat.scenarios import Army, Scenario
-from refil.envs.combat.unit import Table, Unit
+from refil.envs.combat.unit import Table
 from refil.envs.combat.world import ARENAS, Game, World, batches_last
 from refil.settings import Refused
 from refil.types import Observation, Outcome, Spec
@@ -41,17 +42,28 @@ class Battle:
 
     def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> World:
         """The armies of a task, somewhere."""
-        return batches_last_spawn(self.game)(task, key)
+        return spawn.spawn(task, key, self.game)
 
     def step(self, state: World, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[World, Outcome]:
         """Agents give their orders, then eight loops pass."""
-        ordered = orders.give(state, actions, self.game.table[state.kind], self.game)
-        after = self.pass_time(ordered, key)
+        after = self.pass_time(self.ordered(state, actions), key)
         return after, self.outcome(state, after)
+
+    def ordered(self, state: World, actions: Int[Array, " agents"]) -> World:
+        """The same instant, with orders given."""
+        return orders.give(state, actions, self.game.table[state.kind], self.game)
+
+    def available(self, state: World) -> Bool[Array, "agents actions"]:
+        """What each agent may do."""
+        return orders.available(state, self.game.table[state.kind], self.game)
 
     def pass_time(self, ordered: World, key: PRNGKeyArray) -> World:
         """Eight loops with the orders that hold."""
-        return loops(self.game, LOOPS)(ordered, self.jitter(key))
+        return self.tick_clock(loops(self.game)(ordered, self.jitter(key)))
+
+    def tick_clock(self, world: World) -> World:
+        """One step later."""
+        return replace(world, time=world.time + 1)
 
     def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
         """What this step's shots take longer to reload: a unit shoots at most once in eight loops."""
@@ -69,21 +81,15 @@ class Battle:
         return observe.observe(state, self.game)
 
 
-def loops(game: Game, count: int):
-    """So many game loops as one function of the world and the jitter, for any batch of battles."""
+def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:
+    """A step's game loops as one function of the world and the jitter, for any batch of battles."""
 
     @batches_last
     def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
         traits = game.table[world.kind]
-        world = jax.lax.fori_loop(0, count, lambda _, now: tick.tick(now, traits, jitter, game), world)
-        return replace(world, time=world.time + 1)
+        return jax.lax.fori_loop(0, LOOPS, lambda _, now: tick.tick(now, traits, jitter, game), world)
 
     return pass_loops
-
-
-def batches_last_spawn(game: Game):
-    """Spawning, one battle at a time."""
-    return partial(spawn.spawn, game=game)
 
 
 def build(scenario: Scenario, config: Config) -> Battle:
@@ -134,8 +140,3 @@ def most_reward(pairs: list[tuple[Army, Army]], table: Table) -> float:
     lives = {unit.letter: unit.life for unit in table.units}
     reference = max((enemy for _, enemy in pairs), key=lambda army: (len(army), sum(army.values())))
     return reward.WIN + sum(count * (reward.KILL + lives[letter]) for letter, count in reference.items())
-
-
-def unit_named(name: str) -> Unit:
-    """A unit type by the name of its file."""
-    return plugins.load(UNITS, name).UNIT

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from refil import plugins
 from refil.envs.combat import battle, motion, orders, spawn
@@ -38,10 +38,11 @@ class Placement:
     slot: list[int]
     actions: Int[np.ndarray, "steps agents"] | None
 
-    def script(self, time: int) -> Int[Array, " agents"]:
-        """The actions of a step; when they run out they begin anew."""
+    def command(self, battle: Battle, world: World, key: PRNGKeyArray) -> World:
+        """The orders of a step; when they run out they begin anew."""
         assert self.actions is not None
-        return jnp.asarray(self.actions[time % len(self.actions)])
+        row = jnp.asarray(self.actions)[world.time % len(self.actions)]
+        return battle.ordered(world, jnp.where(world.alive[: battle.game.allies], row, orders.NOTHING))
 
 
 def read(path: Path, config: Config) -> Placement:

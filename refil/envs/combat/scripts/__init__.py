@@ -1,0 +1,1 @@
+"""What scripted allies do, one file each: `command(battle, world, key)` gives them their orders for a step."""

@@ -11,14 +11,14 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 # A file imports only from layers above its own in this list, or from its own.
 LAYERS = [
     ["refil.settings"],
-    ["refil.plugins", "refil.types", "refil.statistics"],
+    ["refil.plugins", "refil.types", "refil.statistics", "refil.scene"],
     ["refil.envs", "refil.nets", "refil.imagination", "refil.td", "refil.replay", "refil.fold"],
     ["refil.act", "refil.methods"],
     ["refil.collect", "refil.learn", "refil.evaluate"],
     ["refil.loop"],
     ["refil.experiment"],
     ["refil.runs", "refil.progress", "refil.experiments"],
-    ["refil.loggers", "refil.plots"],
+    ["refil.loggers", "refil.plots", "refil.viewer"],
     ["refil.train"],
     ["refil.commands"],
     ["refil.__main__"],

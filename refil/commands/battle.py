@@ -137,7 +137,8 @@ def show(options: Options, battle: "Battle", command: "Command", worlds: "World"
     for number in range(min(SHOWN if options.html else 1, options.episodes)):
         begun = first(worlds, number)
         frames = [begun, *looped(battle, command, begun, keys[number])]
-        clips.append(export.Clip(f"{number + 1}: {options.script}", [battle.scene(world) for world in frames], 16.0))
+        title = f"{number + 1}: {battle.result(frames[-1])} after {len(frames) // 8} steps"
+        clips.append(export.Clip(title, [battle.scene(world) for world in frames], 16.0))
     export.write(clips, options.html, options.gif, options.png)
 
 

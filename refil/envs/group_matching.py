@@ -1,17 +1,21 @@
 """Group matching: agents on a ring of cells must gather with their group, not knowing who matters (paper, section 4.1)."""
 
+import math
 from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from refil.scene import Circle, Line, Scene
 from refil.settings import Count, Refused, Share
 from refil.types import Defaults, Env, Observation, Outcome, Spec
 
 STEP_COST = 0.1
 MATCH_REWARD = 2.5
+COLOURS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # of groups
 ACTIONS = 3  # one cell back, stay, one cell on
 
 DEFAULTS = Defaults(
@@ -94,6 +98,18 @@ class GroupMatching:
             available=jnp.ones((agents, ACTIONS), bool),
             group=state.group,
         )
+
+    def scene(self, state: State) -> Scene:
+        """Cells are places on a ring; who stands in one place stands side by side, in its group's colour."""
+        cells, circles = np.asarray(state.cell), []
+        for agent, (cell, group) in enumerate(zip(cells, np.asarray(state.group), strict=True)):
+            angle = 2 * math.pi * int(cell) / self.config.cells
+            reach = 3.0 + 0.9 * int((cells[:agent] == cell).sum())
+            place = 12 + reach * math.sin(angle), 12 + reach * math.cos(angle)
+            circles.append(Circle(f"agent {agent}", *place, 0.4, COLOURS[int(group) % len(COLOURS)], str(agent)))
+        marks = [2 * math.pi * cell / self.config.cells for cell in range(self.config.cells)]
+        lines = [Line(12, 12, 12 + 2.4 * math.sin(mark), 12 + 2.4 * math.cos(mark), "#475569") for mark in marks]
+        return Scene(24, 24, circles, lines, f"{int(self.matched(state))} of {self.config.groups} groups together")
 
     def features(self, state: State) -> Float[Array, "agents features"]:
         """One row per agent."""

@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import plugins
-from refil.envs.combat import observe, orders, reward, scenarios, spawn, tick
+from refil.envs.combat import observe, orders, reward, scenarios, scene, spawn, tick
 from refil.envs.combat.config import Config
 from refil.envs.combat.rules import JITTER, LOOPS, SMAC, SMACLITE, Rules
 from refil.envs.combat.scenarios import Army, Scenario
 from refil.envs.combat.unit import Table
 from refil.envs.combat.world import ARENAS, Game, World, batches_last
+from refil.scene import Scene
 from refil.settings import Refused
 from refil.types import Observation, Outcome, Spec
 
@@ -76,9 +77,17 @@ class Battle:
         over = reward.ended(result) | (after.time >= self.limit)
         return Outcome(reward.total(raw, result, self.divisor), over, result == reward.WON)
 
+    def result(self, state: World) -> str:
+        """How a battle ended, in words."""
+        return reward.WORDS[int(reward.outcome(state, self.game, self.config.healers_alone_lose))]
+
     def observe(self, state: World) -> Observation:
         """What agents see."""
         return observe.observe(state, self.game)
+
+    def scene(self, state: World) -> Scene:
+        """What can be drawn."""
+        return scene.scene(state, self.game)
 
 
 def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:

@@ -17,9 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 from refil.envs.combat.unit import Traits
 from refil.envs.combat.world import Arena, Game, World, over_batch
 
-HEADINGS = np.radians([0.0, 25.0, -25.0, 50.0, -50.0, 80.0, -80.0, 110.0, -110.0])
+# Degrees off a unit's course, nearest first, and what a step on each is worth.
+HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 110: 0.25, -110: 0.25}
 BACK = 0.4  # times that, on the other side of the course than the unit is turned to already
-WORTH = np.array([1.0, 0.9, 0.9, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25])  # of a step on each of them
 PUSH = 0.1  # the furthest that overlapping bodies are pushed apart in a loop
 ASIDE = 0.05  # the part of that which goes in a direction of the unit's own
 GOLDEN = np.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
@@ -60,7 +60,7 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
     now = pairs(world.x, world.y, contact)
     if game.rules.idle_yields > 0:
         step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
-    *turned, veer = turned_aside(now, step, world.veer)
+    *turned, veer = turned_aside(now, step, world.veer, game.rules.turning)
     step = inside(world, along_body(now, turned), traits, game.arena)
     part = free_part(now, step)
     x, y = world.x + part * step[0], world.y + part * step[1]
@@ -93,16 +93,16 @@ def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *bat
 
 
 def turned_aside(
-    now: Pairs, step: Place, veer: Int[Array, "units *batch"]
+    now: Pairs, step: Place, veer: Int[Array, "units *batch"], furthest: float
 ) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Int[Array, "units *batch"]]:
     """Each unit's step on the heading that gets it furthest, all in all: its course where nothing is in the way.
 
     Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
     """
-    cosine, sine, worth = (
-        over_batch(jnp.asarray(values, jnp.float32)[:, None], step[0]) for values in (np.cos(HEADINGS), np.sin(HEADINGS), WORTH)
-    )
-    side = over_batch(jnp.asarray(np.sign(HEADINGS), veer.dtype)[:, None], veer)
+    angles = np.radians([angle for angle in HEADINGS if abs(angle) <= furthest])
+    numbers = np.cos(angles), np.sin(angles), np.array(list(HEADINGS.values())[: len(angles)])
+    cosine, sine, worth = (over_batch(jnp.asarray(values, jnp.float32)[:, None], step[0]) for values in numbers)
+    side = over_batch(jnp.asarray(np.sign(angles), veer.dtype)[:, None], veer)
     x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]  # [headings, units, ...]
     nearer = now.toward_x * x[:, :, None] + now.toward_y * y[:, :, None]
     excess = jnp.maximum((nearer - allowed(now, step)).max(axis=2), 0.0)

@@ -8,7 +8,8 @@ from refil.envs.combat.world import Game, World
 KILL, WIN = 10.0, 200.0
 SCALE = 20.0  # the return of a battle won against the reference army without its shields coming back
 
-LOST, UNDECIDED, WON, BOTH_DEAD = -1, 2, 1, 0
+LOST, BOTH_DEAD, WON, UNDECIDED = -1, 0, 1, 2
+WORDS = {LOST: "lost", BOTH_DEAD: "both dead", WON: "won", UNDECIDED: "undecided"}
 
 
 def harm(before: World, after: World, game: Game, absolute: bool) -> Float[Array, ""]:

@@ -25,6 +25,7 @@ class Rules:
     least_damage: float = 0.5  # of a hit that reaches health
     shots_at_corpses: bool = False  # a shot at one who died in this step is spent
     heal_by_share: bool = True  # roaming healers go for the lowest share of health, else for the lowest health
+    turning: float = 110.0  # degrees off their course that units turn to get around others
     jitter: bool = True
     acceleration: bool = True
     # Open:
@@ -40,7 +41,9 @@ SMACLITE = Rules(
     least_damage=0.0,
     shots_at_corpses=True,
     heal_by_share=False,
+    turning=50.0,
     jitter=False,
     idle_yields=0.0,
+    leash=0.0,
     refused_keeps_order=False,
 )

@@ -18,24 +18,21 @@ def distances(world: World) -> Float[Array, "units units"]:
 def go_for(battle: Battle, world: World, order: Float[Array, "units units"]) -> Int[Array, " agents"]:
     """Each agent targets whom it may and comes first in this order; where it may nobody, it walks to the nearest.
 
-    Healers go for friends who are hurt, else they keep near a friend.
+    Healers go for friends who are hurt, and wait while none is.
     """
     game = battle.game
     traits = game.table[world.kind]
-    heals = traits.heals[: game.allies, None]
     hurt = world.health < traits.health
     friends = ~game.foes & ~jnp.eye(game.units, dtype=bool) & (traits.heal == 0)[None]
-    wanted = jnp.where(traits.heals[:, None], friends, game.foes) & world.alive[None]
-    wanted = wanted[: game.allies]
+    wanted = (jnp.where(traits.heals[:, None], friends & hurt[None], game.foes) & world.alive[None])[: game.allies]
     offered = battle.available(world)[:, orders.FIRST_TARGET :]
     by_unit = offered[:, jnp.clip(world.tag, 0, offered.shape[1] - 1)] & (world.tag < offered.shape[1]) & (world.tag >= 0)
-    rank = jnp.where(by_unit & wanted & (~heals | hurt[None]), order[: game.allies], FAR)
+    rank = jnp.where(by_unit & wanted, order[: game.allies], FAR)
     target = jnp.argmin(rank, axis=1)
     far = jnp.where(wanted, distances(world)[: game.allies], FAR)
     nearest = jnp.argmin(far, axis=1)
     walk = step_along(battle, world, world.x[nearest] - world.x[: game.allies], world.y[nearest] - world.y[: game.allies])
-    close = heals[:, 0] & (far.min(axis=1) < 2.0)  # a healer beside its friends stays
-    walk = jnp.where(close | (far.min(axis=1) >= FAR), orders.STOP, walk)
+    walk = jnp.where(far.min(axis=1) < FAR, walk, orders.STOP)
     chosen = jnp.where(rank.min(axis=1) < FAR, orders.FIRST_TARGET + world.tag[target], walk)
     return jnp.where(world.alive[: game.allies], chosen, orders.NOTHING)
 

@@ -1,0 +1,105 @@
+"""Writes scenes to files: a page that holds everything it needs, a film, or one picture."""
+
+import io
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refil import runs
+from refil.scene import Number, Scene
+
+DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Clip:
+    """An episode: its scenes in order, and how many of them make a second at plain speed."""
+
+    title: str
+    scenes: list[Scene]
+    per_second: Number
+
+
+def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
+    """Write what is wanted: the page has all clips, the film the first, the picture its middle."""
+    if html is not None:
+        runs.write_whole(html, page(clips).encode())
+        print(f"The page is {html}")
+    if gif is not None:
+        film(clips[0], gif)
+        print(f"The film is {gif}")
+    if png is not None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, 6))
+        draw(figure.add_axes((0, 0, 1, 1)), clips[0].scenes[len(clips[0].scenes) // 2])
+        runs.save_figure(figure, png)
+        print(f"The picture is {png}")
+
+
+def page(clips: list[Clip]) -> str:
+    """The whole page."""
+    template = resources.files("refil.viewer").joinpath("page.html").read_text()
+    content = json.dumps([encode(clip) for clip in clips], separators=(",", ":"))
+    return template.replace("/*CLIPS*/", content.replace("</", "<\\/"))
+
+
+def encode(clip: Clip) -> dict[str, Any]:
+    """A clip as the page reads it."""
+    first = clip.scenes[0]
+    frames = [
+        {
+            "note": scene.note,
+            "circles": [
+                [c.name, *numbers(c.x, c.y, c.radius), c.colour, c.label, *numbers(c.facing), [[*numbers(s), k] for s, k in c.bars]]
+                for c in scene.circles
+            ],
+            "lines": [[*numbers(line.x, line.y, line.to_x, line.to_y, line.width), line.colour] for line in scene.lines],
+        }
+        for scene in clip.scenes
+    ]
+    return {"title": clip.title, "rate": clip.per_second, "width": first.width, "height": first.height, "frames": frames}
+
+
+def numbers(*values: Number | None) -> list[Number | None]:
+    """Rounded, for a small page."""
+    return [None if value is None else round(value, DIGITS) for value in values]
+
+
+def film(clip: Clip, path: Path) -> None:
+    """All scenes of a clip as an animated GIF."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    figure = Figure(figsize=(4, 4), dpi=100)
+    axes, canvas, images = figure.add_axes((0, 0, 1, 1)), FigureCanvasAgg(figure), []
+    for scene in clip.scenes[:: max(1, round(clip.per_second / 8))]:
+        axes.clear()
+        draw(axes, scene)
+        canvas.draw()
+        images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE))
+    content = io.BytesIO()
+    images[0].save(content, "gif", save_all=True, append_images=images[1:], duration=125, loop=0)
+    runs.write_whole(path, content.getvalue())
+
+
+def draw(axes: Any, scene: Scene) -> None:
+    """A scene on matplotlib's axes."""
+    from matplotlib.patches import Circle, Rectangle
+
+    axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")
+    scale = 300 / scene.width
+    for line in scene.lines:
+        axes.plot([line.x, line.to_x], [line.y, line.to_y], color=line.colour, linewidth=line.width * scale)
+    for body in sorted(scene.circles, key=lambda body: -body.radius):
+        axes.add_patch(Circle((body.x, body.y), body.radius, color=body.colour))
+        axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
+        for number, (share, colour) in enumerate(body.bars):
+            low = body.y + body.radius + 0.12 + 0.2 * number
+            axes.add_patch(Rectangle((body.x - body.radius, low), 2 * body.radius * share, 0.14, color=colour))
+    axes.text(0.02, 0.97, scene.note, color="white", transform=axes.transAxes, fontsize=8, va="top")

@@ -1,0 +1,130 @@
+"""The page plays in a real browser; pictures and films are what they say."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from refil.scene import Circle, Line, Scene
+from refil.viewer import export
+from refil.viewer.export import Clip
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def clip(title: str, frames: int = 40) -> Clip:
+    """Two bodies walk to the east; one is gone after half the way."""
+    scenes = []
+    for frame in range(frames):
+        bodies = [Circle("ally 0", 2 + 0.1 * frame, 8, 0.5, "#0000ff", "s", 0.0, ((1 - frame / frames, "#00ff00"),))]
+        if frame < frames // 2:
+            bodies.append(Circle("enemy 1", 10, 8, 0.5, "#ff0000", "</script>"))
+        scenes.append(Scene(16, 16, bodies, [Line(0, 0, 16, 16, "#ffff00")], f"step {frame}"))
+    return Clip(title, scenes, 40.0)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        if os.environ.get("REFIL_NEEDS_CHROMIUM"):
+            pytest.fail("REFIL_NEEDS_CHROMIUM is set and there is no chromium")
+        pytest.skip("no Chromium here: the viewer was not tried in a browser")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    path = tmp_path / "page.html"
+    export.write([clip("first"), clip("second", 10)], path, None, None)
+    context = browser.new_context(offline=True)
+    opened, errors, requests = context.new_page(), [], []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.goto(path.as_uri())
+    yield opened
+    assert errors == []
+    assert requests == [path.as_uri()]  # nothing is fetched from anywhere
+    context.close()
+
+
+def test_it_loads_and_lists_the_episodes(page):
+    assert page.locator("#list button").all_inner_texts() == ["first", "second"]
+    assert page.evaluate("shown.names") == ["ally 0", "enemy 1"]
+    assert page.inner_text("#note") == "step 0"
+
+
+def test_it_draws(page):
+    colours = "[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]"
+    assert page.evaluate(colours)[:3] == [0, 0, 255]
+
+
+def test_it_plays_to_the_end_and_pauses(page):
+    page.click("#play")
+    assert page.inner_text("#play") == "Pause"
+    page.wait_for_function("shown.frame === 39")
+    assert page.inner_text("#play") == "Play"
+    page.click("#play")  # from the start again
+    page.wait_for_function("shown.frame > 2 && shown.frame < 39")
+    page.click("#play")
+    held = page.evaluate("shown.frame")
+    page.wait_for_timeout(200)
+    assert page.evaluate("shown.frame") == held
+
+
+def test_it_plays_faster_where_told(page):
+    page.select_option("#speed", "4")
+    page.click("#play")
+    page.wait_for_function("shown.frame === 39", timeout=900)  # a second at plain speed
+
+
+def test_one_that_dies_disappears(page):
+    assert "enemy 1" in page.evaluate("shown.names")
+    page.locator("#scrub").fill("30")
+    assert page.evaluate("shown.names") == ["ally 0"]
+    assert page.inner_text("#note") == "step 30"
+    page.locator("#scrub").fill("5")
+    assert "enemy 1" in page.evaluate("shown.names")
+
+
+def test_another_episode_can_be_chosen(page):
+    page.click("#list button:nth-child(2)")
+    assert page.get_attribute("#scrub", "max") == "9"
+    assert page.evaluate("shown.frame") == 0
+
+
+def test_keys_step_and_play(page):
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("shown.frame") == 1
+    page.keyboard.press(" ")
+    assert page.inner_text("#play") == "Pause"
+
+
+def test_words_of_a_scene_cannot_break_the_page():
+    assert export.page([clip("x")]).count("</script>") == 2
+
+
+def test_films_and_pictures(tmp_path: Path):
+    from PIL import Image
+
+    export.write([clip("x")], None, tmp_path / "film.gif", tmp_path / "picture.png")
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 8
+    with Image.open(tmp_path / "picture.png") as picture:
+        assert picture.size == (600, 600)
+        # Red is gone by the middle, blue is there: at x = 4 of 16 in the lower half of a body of radius 0.5.
+        assert picture.convert("RGB").getpixel((round(4 / 16 * 600), round(600 * (1 - 7.7 / 16)))) == (0, 0, 255)

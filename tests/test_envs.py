@@ -10,11 +10,14 @@ import pytest
 
 from refil import plugins
 
+SETS = ["3-8csz", "3-8MMM", "bane_vs_bane"]  # of those that one folder serves; tests/envs/combat looks at all of them
 OWN = [str(Path(__file__).parent / "worlds.py"), str(Path(__file__).parent.parent / "docs" / "beacon.py")]
+SERVED = [name for folder in plugins.folders("refil.envs") for name in folder.names()]
+FILES = [name for name in plugins.names("refil.envs") if name not in SERVED]
 STEPS = 12
 
 
-@pytest.fixture(scope="module", params=[*plugins.names("refil.envs"), *OWN], ids=lambda name: Path(name).stem)
+@pytest.fixture(scope="module", params=[*FILES, *SETS, *OWN], ids=lambda name: Path(name).stem)
 def env(request):
     module = plugins.load("refil.envs", request.param)
     return module.build(module.Config())

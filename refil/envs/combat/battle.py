@@ -24,16 +24,21 @@ UNITS = "refil.envs.combat.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Battle:
-    """Battles between the armies of a task set."""
+    """Battles between the armies of a task set; one is equal to itself alone, so that jit takes it as a constant."""
 
     game: Game
     config: Config
     limit: int
     divisor: float
-    tasks: Int[np.ndarray, "tasks units"]
+    armies: Int[np.ndarray, "tasks units"]
     task_names: tuple[str, ...]
+
+    @property
+    def tasks(self) -> Int[Array, "tasks units"]:
+        """The kind in every slot, task by task."""
+        return jnp.asarray(self.armies)
 
     @cached_property
     def spec(self) -> Spec:
@@ -114,7 +119,7 @@ def build(scenario: Scenario, config: Config) -> Battle:
         config=config,
         limit=config.limit or scenario.limit,
         divisor=most_reward(pairs, table) / reward.SCALE,
-        tasks=np.array([slots(pair, sides, table) for pair in pairs], np.int8),
+        armies=np.array([slots(pair, sides, table) for pair in pairs], np.int8),
         task_names=tuple(scenarios.battle_name(*pair) for pair in pairs),
     )
 

@@ -67,7 +67,7 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
     now = pairs(x, y, contact)
     rest = (1 - part) * step[0], (1 - part) * step[1]
     part = free_part(now, rest)
-    x, y = push_apart(x + part * rest[0], y + part * rest[1], traits, contact, game.arena)
+    x, y = push_apart(x + part * rest[0], y + part * rest[1], traits.speed > 0, traits, contact, game.arena)
     return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), veer=veer)
 
 
@@ -136,11 +136,16 @@ def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) ->
 
 
 def push_apart(
-    x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, contact: Array, arena: Arena
+    x: Float[Array, "units *batch"],
+    y: Float[Array, "units *batch"],
+    movable: Bool[Array, "units *batch"],
+    traits: Traits,
+    contact: Float[Array, "units units *batch"],
+    arena: Arena,
 ) -> Place:
-    """Bodies that overlap, as only impossible starts make them, give way to each other; structures do not."""
+    """Bodies that overlap, as only impossible starts make them, give way to each other."""
     now = pairs(x, y, contact)
-    yields = jnp.where(traits.speed > 0, 1.0, 0.0)
+    yields = jnp.where(movable, 1.0, 0.0)
     share = yields[:, None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
     back = jnp.maximum(-now.gap, 0.0) * share
     push_x, push_y = -(back * now.toward_x).sum(axis=1), -(back * now.toward_y).sum(axis=1)
@@ -161,7 +166,7 @@ def spread(world: World, traits: Traits, passes: int, arena: Arena) -> Place:
     """Where units that were put on top of one another come to stand."""
     contact = contacts(world, traits)
 
-    def again(_: int, place: Place) -> Place:
-        return push_apart(*place, traits, contact, arena)
+    def again(_: Array, place: Place) -> Place:
+        return push_apart(*place, world.present, traits, contact, arena)
 
     return jax.lax.fori_loop(0, passes, again, (world.x, world.y))

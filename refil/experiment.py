@@ -76,8 +76,9 @@ class WithoutDead:
     alive: Env
 
     def __post_init__(self) -> None:
-        for name in ("spec", "tasks", "task_names", "reset", "step"):
-            object.__setattr__(self, name, getattr(self.alive, name))
+        for name in ("spec", "tasks", "task_names", "reset", "step", "scene"):
+            if hasattr(self.alive, name):  # not every environment can be drawn
+                object.__setattr__(self, name, getattr(self.alive, name))
 
     def observe(self, state: Any) -> Observation:
         """What the living see of the living."""

@@ -131,18 +131,21 @@ def show(options: Options, battle: "Battle", command: "Command", worlds: "World"
     """Write the pictures that are wanted."""
     if not (options.html or options.gif or options.png):
         return
+    import jax
+    import jax.numpy as jnp
+
     from refil.viewer import export
 
     clips = []
     for number in range(min(SHOWN if options.html else 1, options.episodes)):
         begun = first(worlds, number)
         frames = [begun, *looped(battle, command, begun, keys[number])]
-        title = f"{number + 1}: {battle.result(frames[-1])} after {len(frames) // 8} steps"
+        title = f"{number + 1}: {battle.result(jax.tree.map(jnp.asarray, frames[-1]))} after {len(frames) // 8} steps"
         clips.append(export.Clip(title, [battle.scene(world) for world in frames], 16.0))
     export.write(clips, options.html, options.gif, options.png)
 
 
-def tell(result: dict[str, float], options: Options) -> None:
+def tell(result: dict[str, int | float], options: Options) -> None:
     """Print what came of it."""
     if options.json:
         print(json.dumps(result))
@@ -153,7 +156,12 @@ def tell(result: dict[str, float], options: Options) -> None:
     table = Table("", "mean", "spread", title=f"{result['episodes']} battles, script {options.script}")
     for name in ("win", "loss", "draw", "timeout"):
         table.add_row(name, f"{100 * result[f'{name}_rate']:.1f} %", "")
-    for name, words in (("length", "steps"), ("allies_left", "allies left"), ("enemies_left", "enemies left"), ("return", "return")):
+    for name, words in (
+        ("length", "steps"),
+        ("allies_left", "allies left"),
+        ("enemies_left", "enemies left"),
+        ("return", "return"),
+    ):
         table.add_row(words, f"{result[f'{name}_mean']:.2f}", f"{result[f'{name}_std']:.2f}")
     for name, words in (("ally_health_left", "allies' health left"), ("enemy_health_left", "enemies' health left")):
         table.add_row(words, f"{100 * result[f'{name}_mean']:.1f} %", f"{100 * result[f'{name}_std']:.1f} %")

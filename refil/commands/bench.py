@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from refil import collect
 from refil.commands import train
 from refil.experiment import Experiment, Options
 from refil.settings import Count, from_command_line
+from refil.types import Env
+
+RANDOM_STEPS = 100  # in one timing of an environment alone
 
 HELP = """Measure how fast an environment is played and a method learns on this machine, with an untrained policy.
 
@@ -26,6 +32,9 @@ compile_s: seconds until that loop is compiled.
 
 replay_bytes: the memory that all seeds' episodes take.
 
+With --random the environment alone is measured: random available actions, everything seen at every step, and an episode
+that ends begins anew.
+
 Shown below are the options and defaults of {env} with {method}."""
 
 
@@ -35,6 +44,7 @@ class Measure(Options):
 
     json: bool = False  # print one JSON object
     repeats: Count = 5  # how often each thing is timed; the median counts
+    random: bool = False  # measure the environment alone, with random actions
 
 
 def main(arguments: list[str]) -> None:
@@ -44,13 +54,15 @@ def main(arguments: list[str]) -> None:
     measure = Measure(**vars(base.options))
     text = HELP.format(env=base.env, method=base.method)
     measure = from_command_line(Measure, rest, "refil bench", text, measure)
-    figures = bench(replace(base, options=measure), measure.repeats)
+    figures = (bench_random if measure.random else bench)(replace(base, options=measure), measure.repeats)
     if measure.json:
         print(json.dumps(figures))
         return
-    print(f"{base.method} on {base.env}; {figures['device']}; {measure.envs} environments, {measure.seeds} seed(s)")
-    for name in ("env_steps_per_s", "ms_per_update", "train_steps_per_s", "compile_s", "replay_bytes"):
-        print(f"  {name:<18} {figures[name]:>14,.1f}")
+    who = "random actions" if measure.random else base.method
+    print(f"{who} on {base.env}; {figures['device']}; {measure.envs} environments, {measure.seeds} seed(s)")
+    for name, value in figures.items():
+        if name not in ("device", "envs", "seeds"):
+            print(f"  {name:<18} {value:>14,.1f}")
 
 
 def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
@@ -96,6 +108,47 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
         "envs": options.envs,
         "seeds": options.seeds,
     }
+
+
+def bench_random(asked: Experiment, repeats: int) -> dict[str, Any]:
+    """How fast the environment is with random available actions."""
+    import jax
+
+    asked.prepare_device()
+    env, envs = asked.build_env(), asked.options.envs
+    rollout = jax.jit(partial(play_at_random, env, envs, RANDOM_STEPS))
+    started = time.perf_counter()
+    compiled = rollout.lower(jax.random.key(0)).compile()
+    compile_s = time.perf_counter() - started
+    return {
+        "env_steps_per_s": envs * RANDOM_STEPS / seconds(partial(compiled, jax.random.key(0)), repeats),
+        "compile_s": compile_s,
+        "device": jax.devices()[0].device_kind,
+        "envs": envs,
+        "seeds": 1,
+    }
+
+
+def play_at_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Array, ""]:
+    """So many steps of so many environments; the sum of all that is seen and gained, so that nothing is left out."""
+    import jax
+    import jax.numpy as jnp
+
+    key_tasks, key_reset, key_steps = jax.random.split(key, 3)
+    tasks = jax.random.randint(key_tasks, (envs,), 0, len(env.task_names))
+    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
+    first = jax.vmap(env.reset)(rows, jax.random.split(key_reset, envs))
+
+    def step(states: Any, key: PRNGKeyArray) -> tuple[Any, Array]:
+        key_actions, key_step = jax.random.split(key)
+        obs = jax.vmap(env.observe)(states)
+        chance = jax.random.uniform(key_actions, obs.available.shape)
+        actions = jnp.argmax(jnp.where(obs.available, chance, -1.0), axis=-1)
+        states, outcome = jax.vmap(env.step)(states, actions, jax.random.split(key_step, envs))
+        again = partial(collect.keep, outcome.terminated)
+        return jax.tree.map(again, first, states), outcome.reward.sum() + obs.entities.sum() + obs.visible.sum()
+
+    return jax.lax.scan(step, first, jax.random.split(key_steps, steps))[1].sum()
 
 
 def seconds(function: Callable[[], Any], repeats: int) -> float:

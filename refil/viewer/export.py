@@ -55,7 +55,14 @@ def encode(clip: Clip) -> dict[str, Any]:
         {
             "note": scene.note,
             "circles": [
-                [c.name, *numbers(c.x, c.y, c.radius), c.colour, c.label, *numbers(c.facing), [[*numbers(s), k] for s, k in c.bars]]
+                [
+                    c.name,
+                    *numbers(c.x, c.y, c.radius),
+                    c.colour,
+                    c.label,
+                    *numbers(c.facing),
+                    [[*numbers(s), k] for s, k in c.bars],
+                ]
                 for c in scene.circles
             ],
             "lines": [[*numbers(line.x, line.y, line.to_x, line.to_y, line.width), line.colour] for line in scene.lines],

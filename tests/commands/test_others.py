@@ -108,3 +108,24 @@ def test_an_unknown_command_is_refused_with_the_choices(refil):
     assert code == 2
     assert "there is no command 'tran'" in error
     assert "train" in error
+
+
+def test_watch_writes_a_page_of_a_trained_team(refil, run, tmp_path):
+    page = tmp_path / "page.html"
+    out, _, code = refil("watch", str(run.path), "--html", str(page), "--episodes", "2", "--model", "1")
+    assert code == 0
+    assert str(page) in out
+    assert page.read_text().count("group_matching, ") == 2
+    assert "agent 0" in page.read_text()
+
+
+def test_watch_refuses_what_is_not_there(refil, run, tmp_path):
+    assert "say what to write" in refil("watch", str(run.path))[1]
+    assert "has no model of seed 7; it has 0, 1" in refil("watch", str(run.path), "--png", "x.png", "--model", "7")[1]
+    assert refil("watch", str(tmp_path), "--png", "x.png")[2] == 2
+
+
+def test_bench_of_an_environment_alone(refil):
+    result = json.loads(refil("bench", "group_matching", "--random", "--envs", "4", "--repeats", "1", "--json")[0])
+    assert result["env_steps_per_s"] > 0
+    assert result["envs"] == 4

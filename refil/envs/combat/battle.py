@@ -20,6 +20,7 @@ from refil.scene import Scene
 from refil.settings import Refused
 from refil.types import Observation, Outcome, Spec
 
+MOST = 128  # units in an army
 UNITS = "refil.envs.combat.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
@@ -111,6 +112,8 @@ def build(scenario: Scenario, config: Config) -> Battle:
     pairs = scenario.tasks()
     table = table_of(pairs, config.profile)
     sides = [max(sum(pair[side].values()) for pair in pairs) for side in (0, 1)]
+    if max(sides) > MOST:
+        raise Refused(f"an army of {max(sides)} is too large; it has at most {MOST} units")
     rules = replace(RULES[config.profile], acceleration=config.acceleration)
     rules = replace(rules, jitter=rules.jitter and config.jitter)
     game = Game(sides[0], sum(sides), table, ARENAS[scenario.ground], rules)

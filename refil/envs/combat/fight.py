@@ -66,7 +66,7 @@ def watch(battle: Battle, command: Command, world: World, key: PRNGKeyArray) -> 
     return seen, battle.outcome(world, after).terminated
 
 
-def summary(battle: Battle, fights: Fights) -> dict[str, float]:
+def summary(battle: Battle, fights: Fights) -> dict[str, int | float]:
     """Shares, means and spreads over battles."""
     result, length = np.asarray(fights.result), np.asarray(fights.length)
     ally = np.arange(battle.game.units) < battle.game.allies

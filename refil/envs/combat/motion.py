@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat.unit import Traits
-from refil.envs.combat.world import Arena, Game, World, over_batch
+from refil.envs.combat.world import Arena, Game, World, of, over_batch
 
 # Degrees off a unit's course, nearest first, and what a step on each is worth.
 HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 110: 0.25, -110: 0.25}
@@ -61,13 +61,14 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
     if game.rules.idle_yields > 0:
         step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
     *turned, veer = turned_aside(now, step, world.veer, game.rules.turning)
-    step = inside(world, along_body(now, turned), traits, game.arena)
+    step = inside(world, along_body(world, now, turned), traits, game.arena)
     part = free_part(now, step)
     x, y = world.x + part * step[0], world.y + part * step[1]
     now = pairs(x, y, contact)
     rest = (1 - part) * step[0], (1 - part) * step[1]
     part = free_part(now, rest)
-    x, y = push_apart(x + part * rest[0], y + part * rest[1], traits.speed > 0, traits, contact, game.arena)
+    push = apart(now, traits.speed > 0)
+    x, y = on_map(x + part * rest[0] + push[0], y + part * rest[1] + push[1], traits, game.arena)
     return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), veer=veer)
 
 
@@ -100,26 +101,28 @@ def turned_aside(
     Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
     """
     angles = np.radians([angle for angle in HEADINGS if abs(angle) <= furthest])
-    numbers = np.cos(angles), np.sin(angles), np.array(list(HEADINGS.values())[: len(angles)])
-    cosine, sine, worth = (over_batch(jnp.asarray(values, jnp.float32)[:, None], step[0]) for values in numbers)
-    side = over_batch(jnp.asarray(np.sign(angles), veer.dtype)[:, None], veer)
+    numbers = np.cos(angles), np.sin(angles), np.array(list(HEADINGS.values())[: len(angles)]), np.sign(angles)
+    tables = [jnp.asarray(values, jnp.float32) for values in numbers]
+    cosine, sine, worth, side = (over_batch(table[:, None], step[0]) for table in tables)
     x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]  # [headings, units, ...]
     nearer = now.toward_x * x[:, :, None] + now.toward_y * y[:, :, None]
     excess = jnp.maximum((nearer - allowed(now, step)).max(axis=2), 0.0)
     score = worth * jnp.where(side * veer < 0, BACK, 1.0) * (jnp.hypot(*step) - excess)
-    best = jnp.argmax(score, axis=0)[None]
-    x, y, veer = (jnp.take_along_axis(along, best, axis=0)[0] for along in (x, y, jnp.broadcast_to(side, x.shape)))
-    blocked = score.max(axis=0) <= 0
-    return jnp.where(blocked, 0.0, x), jnp.where(blocked, 0.0, y), veer
+    best = jnp.argmax(score, axis=0)
+    goes = jnp.where(score.max(axis=0) > 0, 1.0, 0.0)
+    cosine, sine, _, side = (table.at[best].get(mode="promise_in_bounds") for table in tables)
+    x, y = goes * (cosine * step[0] - sine * step[1]), goes * (sine * step[0] + cosine * step[1])
+    return x, y, side.astype(veer.dtype)
 
 
-def along_body(now: Pairs, step: Sequence[Array]) -> Place:
+def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
     """Each unit's step without its part into the body that is most in its way: it slides along that one."""
     excess = into(now, step) - allowed(now, step)
-    worst = jnp.argmax(excess, axis=1)[:, None]
+    worst = jnp.argmax(excess, axis=1)
     too_far = jnp.maximum(excess.max(axis=1), 0.0)
-    x, y = (jnp.take_along_axis(toward, worst, axis=1)[:, 0] for toward in (now.toward_x, now.toward_y))
-    return step[0] - too_far * x, step[1] - too_far * y
+    x, y = of(world.x, worst) - world.x, of(world.y, worst) - world.y
+    share = too_far / jnp.maximum(jnp.hypot(x, y), 1e-6)
+    return step[0] - share * x, step[1] - share * y
 
 
 def free_part(now: Pairs, step: Place) -> Float[Array, "units *batch"]:
@@ -135,25 +138,17 @@ def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) ->
     return jnp.where(unhindered, step[0], x - world.x), jnp.where(unhindered, step[1], y - world.y)
 
 
-def push_apart(
-    x: Float[Array, "units *batch"],
-    y: Float[Array, "units *batch"],
-    movable: Bool[Array, "units *batch"],
-    traits: Traits,
-    contact: Float[Array, "units units *batch"],
-    arena: Arena,
-) -> Place:
-    """Bodies that overlap, as only impossible starts make them, give way to each other."""
-    now = pairs(x, y, contact)
+def apart(now: Pairs, movable: Bool[Array, "units *batch"]) -> Place:
+    """Which way bodies that overlap, as only impossible starts make them, give way to each other."""
     yields = jnp.where(movable, 1.0, 0.0)
     share = yields[:, None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
     back = jnp.maximum(-now.gap, 0.0) * share
-    push_x, push_y = -(back * now.toward_x).sum(axis=1), -(back * now.toward_y).sum(axis=1)
     # A little of it in a direction of each unit's own: a pile on one line would else stay on it.
-    own = over_batch(GOLDEN * jnp.arange(len(x)), x)
-    push_x, push_y = push_x + ASIDE * back.sum(axis=1) * jnp.cos(own), push_y + ASIDE * back.sum(axis=1) * jnp.sin(own)
+    own = ASIDE * np.exp(1j * GOLDEN * np.arange(len(yields)))
+    own_x, own_y = (over_batch(jnp.asarray(part, jnp.float32)[:, None], yields) for part in (own.real, own.imag))
+    push_x, push_y = (back * (own_x - now.toward_x)).sum(axis=1), (back * (own_y - now.toward_y)).sum(axis=1)
     limit = jnp.minimum(1.0, PUSH / jnp.maximum(jnp.hypot(push_x, push_y), 1e-6))
-    return on_map(x + limit * push_x, y + limit * push_y, traits, arena)
+    return limit * push_x, limit * push_y
 
 
 def on_map(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, arena: Arena) -> Place:
@@ -167,6 +162,7 @@ def spread(world: World, traits: Traits, passes: int, arena: Arena) -> Place:
     contact = contacts(world, traits)
 
     def again(_: Array, place: Place) -> Place:
-        return push_apart(*place, world.present, traits, contact, arena)
+        push = apart(pairs(*place, contact), world.present)
+        return on_map(place[0] + push[0], place[1] + push[1], traits, arena)
 
     return jax.lax.fori_loop(0, passes, again, (world.x, world.y))

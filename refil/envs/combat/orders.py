@@ -66,8 +66,7 @@ def give(world: World, actions: Int[Array, " agents"], traits: Traits, game: Gam
     actions = jnp.pad(actions, (0, game.units - game.allies))
     aims = actions >= FIRST_TARGET
     target = tag_owner(world, game)[jnp.clip(actions - FIRST_TARGET, 0, game.units - 1)]
-    able = opponent.hittable(traits, game) | opponent.mendable(traits, game)
-    refused = aims & ~((target >= 0) & opponent.at(able, target))
+    refused = aims & ~(opponent.can_hit(target, traits, game) | opponent.can_mend(target, traits, game))
     keeps = ~allies | ((refused | (actions == NOTHING)) & game.rules.refused_keeps_order)
     move = jnp.where(aims, STOP, actions)
     new = replace(

@@ -138,9 +138,7 @@ def read_actions(actions: Any, allies: int, slot: list[int], tag: np.ndarray) ->
 
 def read_action(word: Any, slot: list[int], tag: np.ndarray) -> int:
     """An action's number."""
-    plain: dict[str, int] = {"stop": orders.STOP} | {
-        name: orders.NORTH + number for number, name in enumerate(orders.MOVES)
-    }
+    plain: dict[str, int] = {"stop": orders.STOP} | {name: orders.NORTH + number for number, name in enumerate(orders.MOVES)}
     if word in plain:
         return plain[word]
     match str(word).split():

@@ -82,9 +82,7 @@ def points(angle: Float[Array, ""], game: Game) -> tuple[Float[Array, " units"],
     return arena.centre + sign * jnp.cos(angle), arena.centre + sign * jnp.sin(angle)
 
 
-def places(
-    kind: Int[Array, " units"], key: PRNGKeyArray, game: Game
-) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
+def places(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
     """Units of a type start in one point, as close together as their bodies allow, in the order of their x."""
     key_angle, key_jitter, key_turn = jax.random.split(key, 3)
     angle = jax.random.uniform(key_angle, (), maxval=2 * np.pi)

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from refil.envs.combat import motion, opponent
-from refil.envs.combat.rules import QUIET, Rules
+from refil.envs.combat.rules import QUIET
 from refil.envs.combat.unit import Shots, Traits
 from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
+
+UNROLLED = 32  # shots that are written out one after another
 
 
 def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
@@ -22,27 +25,15 @@ def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], gam
 
 def aim(world: World, traits: Traits, game: Game) -> World:
     """Everyone has a target, or none; one whose target died stands idle, its weapon ready."""
-    target = opponent.retarget(world, traits, edges(world, traits), game)
+    target = opponent.retarget(world, traits, game)
     lost = (world.target >= 0) & (target < 0) & ~world.roams
     return replace(world, target=target, going=world.going & ~lost)
-
-
-def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
-    """How far any two units are from each other, edge to edge."""
-    distance = jnp.sqrt((world.x[None] - world.x[:, None]) ** 2 + (world.y[None] - world.y[:, None]) ** 2)
-    return distance - traits.radius[:, None] - traits.radius[None]
-
-
-def to_target(world: World, traits: Traits) -> tuple[Float[Array, "units *batch"], ...]:
-    """The way to each unit's target, along x and y, and how far it is from edge to edge."""
-    x, y = of(world.x, world.target) - world.x, of(world.y, world.target) - world.y
-    return x, y, jnp.sqrt(x**2 + y**2) - traits.radius - of(traits.radius, world.target)
 
 
 def walk(world: World, traits: Traits, game: Game) -> World:
     """Who has a target out of reach goes there, who has none goes to its goal, all others hold their place."""
     aims = world.target >= 0
-    target_x, target_y, edge = to_target(world, traits)
+    target_x, target_y, edge = opponent.way_to(world.target, world, traits)
     way_x = jnp.where(aims, target_x, world.goal_x - world.x)
     way_y = jnp.where(aims, target_y, world.goal_y - world.y)
     way = jnp.sqrt(way_x**2 + way_y**2)
@@ -64,27 +55,21 @@ def shoot(
     """All shots of this loop hit at the same moment; also says who was hurt."""
     cooldown = jnp.maximum(world.cooldown - 1.0, 0.0)
     ready = world.alive & traits.armed & (world.target >= 0) & (cooldown <= 0)
-    fires = ready & (to_target(world, traits)[2] <= traits.range)
-    victims = hurt_by(world, traits, fires, game)
+    fires = ready & (opponent.way_to(world.target, world, traits)[2] <= traits.range)
+    victims = hurt_by(world, traits, game) & fires[:, None] & world.alive[None]
     power = traits.damage[:, None] + jnp.where(
         (traits.bonus_against[:, None] & traits.attributes[None]) != 0, traits.bonus[:, None], 0.0
     )
-    health, shield = struck(world, traits, jnp.where(victims, power, 0.0), game.rules)
-    by_someone = victims.any(axis=0)
-    attacker = jnp.where(by_someone, jnp.argmax(victims, axis=0).astype(world.attacker.dtype), world.attacker)
+    world, harm = struck(world, traits, jnp.where(victims, power, 0.0), game)
+    health = world.health
     if game.table.any("dies_attacking"):
         health = jnp.where(fires & (traits.dies_attacking > 0), 0.0, health)
     period = traits.period + jitter if game.rules.jitter else traits.period
-    world = replace(
-        world, health=health, shield=shield, cooldown=jnp.where(fires, period, cooldown), attacker=attacker
-    )
-    return world, by_someone
+    return replace(world, health=health, cooldown=jnp.where(fires, period, cooldown)), harm
 
 
-def hurt_by(
-    world: World, traits: Traits, fires: Bool[Array, "units *batch"], game: Game
-) -> Bool[Array, "units units *batch"]:
-    """[shooter, victim]: whom the shots of this loop hurt, each in its kind's way."""
+def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
+    """[shooter, victim]: whom a shot of each unit would hurt, in its kind's way."""
     shots = Shots(
         target=world.target,
         offset_x=world.x[None] - world.x[:, None],
@@ -92,35 +77,44 @@ def hurt_by(
         radius=traits.radius,
         hittable=opponent.hittable(traits, game),
     )
+    if len(game.table.effects) == 1:
+        return next(iter(game.table.effects))(shots)
     hurt = jnp.zeros_like(shots.hittable)
     for effect, kinds in game.table.effects.items():
         hurt |= jnp.asarray(kinds)[world.kind][:, None] & effect(shots)
-    return hurt & fires[:, None] & world.alive[None]
+    return hurt
 
 
 def struck(
-    world: World, traits: Traits, power: Float[Array, "units units *batch"], rules: Rules
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]:
-    """Health and shield after blows of this [shooter, victim] power, one after another.
+    world: World, traits: Traits, power: Float[Array, "units units *batch"], game: Game
+) -> tuple[World, Bool[Array, "units *batch"]]:
+    """Everyone after blows of this [shooter, victim] power, one after another, and who was hurt.
 
     The shield takes what it can; what is left of a blow meets health, lessened by armour but never to nothing.
     """
-    strikes = traits.strikes[:, None]
-    taken = jnp.cumsum(power * strikes, axis=0)
-    before = taken - power * strikes
-    lost = jnp.zeros_like(world.health)
-    for strike in range(2):
-        reached = before + (strike + 1) * power
-        through = jnp.clip(reached - world.shield[None], 0.0, power)
-        through = jnp.where((through > 0) & (strike < strikes), jnp.maximum(through - traits.armour[None], rules.least_damage), 0.0)
-        lost = lost + through.sum(axis=0)
-    return jnp.maximum(world.health - lost, 0.0), jnp.maximum(world.shield - taken[-1], 0.0)
+    most = max(unit.strikes for unit in game.table.units)
+
+    def shot(now: World, shooter: tuple[Array, Array, Array]) -> tuple[World, None]:
+        number, strikes, power = shooter
+        health, shield = now.health, now.shield
+        for strike in range(most):
+            blow = jnp.where(strikes > strike, power, 0.0)
+            through = blow - jnp.minimum(blow, shield)
+            shield = shield - jnp.minimum(blow, shield)
+            health -= jnp.where(through > 0, jnp.maximum(through - traits.armour, game.rules.least_damage), 0.0)
+        attacker = jnp.where(power > 0, number, now.attacker)
+        return replace(now, health=health, shield=shield, attacker=attacker), None
+
+    numbers = jnp.arange(game.units, dtype=world.attacker.dtype)
+    # Unrolled, because all blows are then one pass over the battles.
+    after, _ = jax.lax.scan(shot, world, (numbers, traits.strikes, power), unroll=min(game.units, UNROLLED))
+    return replace(after, health=jnp.maximum(after.health, 0.0)), (power > 0).any(axis=0)
 
 
 def mend(world: World, traits: Traits, game: Game) -> World:
     """Healers in reach of their target mend it, if it survived; each pays for what it gave."""
-    mendable = opponent.at(opponent.mendable(traits, game), world.target) & (world.target >= 0)
-    near = to_target(world, traits)[2] <= traits.range
+    mendable = opponent.can_mend(world.target, traits, game)
+    near = opponent.way_to(world.target, world, traits)[2] <= traits.range
     missing = of(traits.health - world.health, world.target)
     able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
     given = jnp.where(world.alive & mendable & near & of(world.alive, world.target), jnp.minimum(able, missing), 0.0)

@@ -4,6 +4,7 @@ Units are the first axis and batches of battles the last ones: every line over p
 battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil.envs.combat.rules import Rules
 from refil.envs.combat.unit import Table
@@ -89,10 +90,14 @@ class Game:
     rules: Rules
 
     @property
+    def enemies(self) -> Bool[Array, " units"]:
+        """Which slots are the enemy's."""
+        return jnp.arange(self.units) >= self.allies
+
+    @property
     def foes(self) -> Bool[Array, "units units"]:
         """Which pairs of slots are of two sides."""
-        side = jnp.arange(self.units) >= self.allies
-        return side[:, None] != side
+        return self.enemies[:, None] != self.enemies
 
 
 def over_batch(pairs: Array, like: Array) -> Array:
@@ -100,9 +105,14 @@ def over_batch(pairs: Array, like: Array) -> Array:
     return pairs.reshape(*pairs.shape, *[1] * (like.ndim - 1))
 
 
-def of(values: Array, index: Int[Array, "units *batch"]) -> Array:
-    """Each unit's value of the unit that it points at (of anybody where it points at nobody)."""
-    return jnp.take_along_axis(values, jnp.maximum(index, 0).astype(jnp.int32), axis=0)
+def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"]) -> Shaped[Array, "units *batch"]:
+    """Each unit's value of the unit that it points at (of the first one where it points at nobody).
+
+    As one flat gather: with an index along each axis, XLA would first write all indices to memory.
+    """
+    battles = math.prod(values.shape[1:])
+    place = jnp.maximum(index, 0).astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
+    return values.reshape(-1).at[place].get(mode="promise_in_bounds")
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -179,7 +179,12 @@ SIZES = [("3-8sz", 39, 14, 38), ("3-8csz", 66, 14, 39), ("3-8MMM", 66, 22, 46)]
 def test_sizes_are_the_papers(name, tasks, actions, features):  # T27
     battle = built(name)
     assert len(battle.task_names) == len(battle.tasks) == tasks
-    assert (battle.spec.actions, battle.spec.features, battle.spec.entities, battle.spec.horizon) == (actions, features, 16, 150)
+    assert (battle.spec.actions, battle.spec.features, battle.spec.entities, battle.spec.horizon) == (
+        actions,
+        features,
+        16,
+        150,
+    )
     assert len(set(battle.task_names)) == tasks
 
 
@@ -226,7 +231,9 @@ def test_every_set_can_be_played(name):
     spec = battle.spec
     world = jax.eval_shape(battle.reset, battle.tasks[0], jax.random.key(0))
     after, outcome = jax.eval_shape(battle.step, world, jnp.zeros(spec.agents, jnp.int32), jax.random.key(0))
-    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), world)
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), world
+    )
     obs = jax.eval_shape(battle.observe, world)
     assert obs.entities.shape == (spec.entities, spec.features)
     assert outcome.reward.shape == ()

@@ -116,7 +116,9 @@ def test_impossible_piles_come_apart():
 
 def test_the_dead_are_in_nobodys_way():
     arena = game(1, 2)
-    now = world([("zealot", 10, 16), ("zealot", 12, 16)], arena, going=[1, 0], goal_x=[20] * 2, goal_y=[16] * 2, health=[100, 0])
+    now = world(
+        [("zealot", 10, 16), ("zealot", 12, 16)], arena, going=[1, 0], goal_x=[20] * 2, goal_y=[16] * 2, health=[100, 0]
+    )
     later = after(now, arena, 40)[-1]
     assert float(later.y[0]) == 16
     assert float(later.x[0]) == pytest.approx(10 + 40 * 2.25 / 16, abs=1e-4)

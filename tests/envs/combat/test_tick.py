@@ -62,8 +62,8 @@ def blow(victim: str, power: list[float], strikes: int = 1, rules=SMAC, **given)
     units = [(shooters, 2.0 * number + 1, 1.0) for number in range(len(power))] + [(victim, 1.0, 9.0)]
     now = world(units, arena, **{name: [0.0] * len(power) + [value] for name, value in given.items()})
     matrix = jnp.zeros((len(units), len(units))).at[:-1, -1].set(jnp.array(power))
-    health, shield = tick.struck(now, arena.table[now.kind], matrix, rules)
-    return float(health[-1]), float(shield[-1])
+    after, _ = tick.struck(now, arena.table[now.kind], matrix, replace(arena, rules=rules))
+    return float(after.health[-1]), float(after.shield[-1])
 
 
 def test_armour_lessens_what_the_shield_lets_through():  # T9: 20 - 5 - 1 = 14

@@ -23,9 +23,7 @@ def burn(shots: Shots) -> Bool[Array, "units units *batch"]:
 def burn_as_smaclite(shots: Shots) -> Bool[Array, "units units *batch"]:
     """Every foe that touches a box across the direction of fire, if its centre is near the target's."""
     along, across = from_target(shots)
-    outside = jnp.hypot(
-        jnp.maximum(jnp.abs(along) - HALF_WIDTH, 0.0), jnp.maximum(jnp.abs(across) - SMACLITE_HALF_LINE, 0.0)
-    )
+    outside = jnp.hypot(jnp.maximum(jnp.abs(along) - HALF_WIDTH, 0.0), jnp.maximum(jnp.abs(across) - SMACLITE_HALF_LINE, 0.0))
     return shots.hittable & (outside <= shots.radius[None]) & (jnp.hypot(along, across) <= SMACLITE_SEEN)
 
 

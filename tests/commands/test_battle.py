@@ -1,0 +1,145 @@
+"""refil battle: what it counts, what it shows, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_others import refil  # noqa: F401 (a fixture)
+
+KEYS = {
+    "episodes",
+    "win_rate",
+    "loss_rate",
+    "draw_rate",
+    "timeout_rate",
+    "length_mean",
+    "length_std",
+    "allies_left_mean",
+    "enemies_left_mean",
+    "ally_health_left_mean",
+    "enemy_health_left_mean",
+}
+MARINE = {"team": "ally", "type": "marine", "x": 10.0, "y": 16.0}
+FOE = {"team": "enemy", "type": "marine", "x": 15.0, "y": 16.0}
+
+
+def placed(tmp_path: Path, content: object) -> str:
+    path = tmp_path / "placement.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_json_has_the_promised_keys(refil):  # noqa: F811
+    out, _, code = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4", "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert set(result) >= KEYS
+    assert result["episodes"] == 4
+    assert result["loss_rate"] == 1.0
+    assert result["enemy_health_left_mean"] == 1.0
+
+
+def test_words_say_the_same(refil):  # noqa: F811
+    out = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4")[0]
+    assert "100.0 %" in out
+    assert "script stop" in out
+
+
+def test_loops_of_a_placement(refil, tmp_path):  # noqa: F811
+    units = [FOE, MARINE | {"health": 20, "cooldown": 3}]  # the enemy comes first in the file
+    path = placed(tmp_path, {"units": units, "actions": [["target 0"], ["stop"], ["west"]]})
+    out = refil("battle", "--placement", path, "--no-jitter", "--loops")[0]
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["loop"] for line in lines] == list(range(1, len(lines) + 1))
+    assert set(lines[0]["units"][0]) == {"x", "y", "health", "shield", "energy", "cooldown"}
+    enemy, ally = zip(*(line["units"] for line in lines), strict=True)
+    assert [unit["health"] for unit in ally[:1]] == [14.0]  # the enemy shoots at once
+    assert [unit["health"] for unit in enemy[:3]] == [45.0, 45.0, 39.0]  # the ally when its weapon is ready
+    assert ally[15]["x"] == 10.0
+    assert ally[17]["x"] == pytest.approx(10 - 2 * 2.25 / 16, abs=1e-5)  # the third step goes west
+    assert ally[-1]["health"] == 0
+
+
+def test_the_script_commands_where_no_actions_are_given(refil, tmp_path):  # noqa: F811
+    path = placed(tmp_path, {"units": [MARINE, FOE]})
+    result = json.loads(refil("battle", "--placement", path, "--script", "nearest", "--episodes", "3", "--json")[0])
+    assert result["episodes"] == 3
+
+
+def test_one_side_alone_can_be_looked_at(refil, tmp_path):  # noqa: F811
+    units = [MARINE | {"health": 1}, {"team": "ally", "type": "medivac", "x": 11.0, "y": 16.0}]
+    path = placed(tmp_path, {"units": units, "actions": [["stop", "target 0"]]})
+    out = refil("battle", "--placement", path, "--loops", "--limit", "2")[0]
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert len(lines) == 16
+    assert lines[7]["units"][0]["health"] == pytest.approx(5.5)
+    assert lines[7]["units"][1]["energy"] == pytest.approx(48.79625, abs=1e-4)
+
+
+def test_pages_films_and_pictures_are_written(refil, tmp_path):  # noqa: F811
+    path = placed(tmp_path, {"units": [MARINE | {"health": 6}, FOE]})
+    files = [tmp_path / name for name in ("a.html", "a.gif", "a.png")]
+    options = [word for file in files for word in (f"--{file.suffix[1:]}", str(file))]
+    assert refil("battle", "--placement", path, "--script", "stop", "--episodes", "2", *options)[2] == 0
+    assert "lost after 1 steps" in files[0].read_text()
+    assert files[1].read_bytes()[:3] == b"GIF"
+    assert files[2].read_bytes()[1:4] == b"PNG"
+
+
+WRONG = [
+    (["--allies", "3q"], "no unit has the letter q"),
+    (["--allies", "3s0z"], "is no army"),
+    (["--allies", ""], "is no army"),
+    (["--allies", "sz"], "is no army"),
+    (["--allies", "3s", "--script", "dance"], "has no 'dance'; it has attack_move"),
+    (["--allies", "3h", "--profile", "smaclite"], "SMAClite has no hydralisk"),
+    (["--allies", "3s", "--tasks", "3-8sz"], "give one of"),
+    ([], "give one of"),
+    (["--enemies", "3s", "--tasks", "3-8sz"], "--enemies needs --allies"),
+    (["--tasks", "3-9sz"], "it has"),
+    (["--allies", "3s", "--episodes", "0"], "episodes"),
+    (["--allies", "200m"], "at most"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG)
+def test_bad_input_is_refused(refil, options, said):  # noqa: F811
+    _, error, code = refil("battle", *options)
+    assert code == 2
+    assert said in error
+
+
+IMPOSSIBLE = [
+    ("not json", "cannot read"),
+    ({"unit": []}, "no list of units"),
+    ({"units": []}, "no list of units"),
+    ({"units": [MARINE], "orders": []}, "orders"),
+    ({"units": [{"team": "ally", "type": "marine", "x": 1.0}]}, "needs team, type, x and y"),
+    ({"units": [MARINE | {"team": "blue"}]}, "team 'blue'"),
+    ({"units": [MARINE | {"type": "ghost"}]}, "has no 'ghost'"),
+    ({"units": [MARINE | {"x": 0.1}]}, "not on the map"),
+    ({"units": [MARINE | {"x": "east"}]}, "it is a number"),
+    ({"units": [MARINE | {"health": -1}]}, "health -1"),
+    ({"units": [MARINE | {"health": 46}]}, "up to 45"),
+    ({"units": [MARINE | {"shield": 1}]}, "shield 1"),
+    ({"units": [MARINE | {"mood": 1}]}, "mood"),
+    ({"units": [MARINE, FOE | {"x": 10.4}]}, "units 0 and 1 overlap"),
+    ({"units": [MARINE, FOE], "actions": []}, "one list per step"),
+    ({"units": [MARINE, FOE], "actions": [["stop", "stop"]]}, "each of the 1 allies"),
+    ({"units": [MARINE, FOE], "actions": [["jump"]]}, "'jump' is no action"),
+    ({"units": [MARINE, FOE], "actions": [["target 2"]]}, "target 0 to 1"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), IMPOSSIBLE, ids=[said for _, said in IMPOSSIBLE])
+def test_impossible_placements_are_refused(refil, tmp_path, content, said):  # noqa: F811
+    _, error, code = refil("battle", "--placement", placed(tmp_path, content))
+    assert code == 2
+    assert said in error
+
+
+def test_a_missing_placement_is_refused(refil, tmp_path):  # noqa: F811
+    _, error, code = refil("battle", "--placement", str(tmp_path / "nothing.json"))
+    assert code == 2
+    assert "cannot read" in error

@@ -62,7 +62,14 @@ def test_every_file_has_its_test(path):
     parts = path.relative_to(ROOT / "refil").parts
     if path.name.startswith("__") or parts[0] in PLUGINS:
         return
-    covered = {"types": "envs", "nets/utility": "methods", "nets/mixers": "methods", "progress": "train", "loggers": "train"}
+    covered = {
+        "types": "envs",
+        "nets/utility": "methods",
+        "nets/mixers": "methods",
+        "progress": "train",
+        "loggers": "train",
+        "scene": "envs",
+    }
     name = covered.get("/".join(parts).removesuffix(".py"))
     mirror = ROOT / "tests" / f"test_{name}.py" if name else ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}")
     assert mirror.exists(), mirror

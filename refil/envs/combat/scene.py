@@ -18,7 +18,7 @@ def scene(world: World, game: Game) -> Scene:
     """One instant of one battle."""
     arrays = {name: np.asarray(getattr(world, name)) for name in ("kind", "x", "y", "health", "shield", "energy", "target")}
     circles, lines = [], []
-    for slot in np.flatnonzero(arrays["health"] > 0):
+    for slot in np.flatnonzero(arrays["health"] > 0).tolist():
         unit = game.table.units[arrays["kind"][slot]]
         circles.append(circle(slot, unit, arrays, game))
         lines += strokes(slot, unit, arrays, float(world.cooldown[slot]), game)

@@ -15,7 +15,7 @@ STILL = replace(SMAC, jitter=False, acceleration=False)
 STILL_AS_SMACLITE = replace(SMACLITE, acceleration=False)
 LETTERS = ("m", "M", "v", "s", "z", "c", "h", "zg", "b", "sc")
 TABLES = {
-    "smac": battle.table_of([({letter: 1 for letter in LETTERS}, {})], "smac"),
+    "smac": battle.table_of([(dict.fromkeys(LETTERS, 1), {})], "smac"),
     "smaclite": battle.table_of([({letter: 1 for letter in LETTERS if letter != "h"}, {})], "smaclite"),
 }
 

@@ -199,8 +199,8 @@ def test_so_many_banelings_it_takes(victim, needed):  # T21
 
 def test_an_enemy_stalker_opens_fire_at_its_range():  # T23
     arena = game(1, 2)
-    now = world([("stalker", 6, 16), ("stalker", 20, 16)], arena, roams=[0, 1], going=[0, 1], goal_x=[6, 6], goal_y=[16, 16])
-    for now in after(now, arena, 60):
+    start = world([("stalker", 6, 16), ("stalker", 20, 16)], arena, roams=[0, 1], going=[0, 1], goal_x=[6, 6], goal_y=[16, 16])
+    for now in after(start, arena, 60):
         if now.shield[0] < 80:
             break
     assert 7.06 < float(now.x[1] - now.x[0]) <= 7.25

@@ -21,6 +21,7 @@ from refil.settings import Refused
 from refil.types import Observation, Outcome, Spec
 
 MOST = 128  # units in an army
+UNROLLED = 4  # loops written out one after another on a GPU, where copies between them cost as much as small steps
 UNITS = "refil.envs.combat.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
@@ -102,7 +103,8 @@ def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:
     @batches_last
     def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
         traits = game.table[world.kind]
-        return jax.lax.fori_loop(0, LOOPS, lambda _, now: tick.tick(now, traits, jitter, game), world)
+        step = lambda _, now: tick.tick(now, traits, jitter, game)  # noqa: E731
+        return jax.lax.fori_loop(0, LOOPS, step, world, unroll=1 if jax.default_backend() == "cpu" else UNROLLED)
 
     return pass_loops
 

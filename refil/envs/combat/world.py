@@ -24,7 +24,8 @@ class World(eqx.Module):
     """Every unit, alive, dead or an empty slot (`kind` -1).
 
     `target` is whom it goes for: to shoot, or to mend; else, if `going`, it walks to its goal. One that `roams` chooses
-    targets of its own accord (it attack-moves). `pace` is how fast it goes, `veer` to which side of its course it is turned. `quiet` counts loops since it was hurt last, `attacker` is who did it.
+    targets of its own accord (it attack-moves). `pace` is how fast it goes, `veer` to which side of its course it is
+    turned. `quiet` counts loops since it was hurt last, `attacker` is who did it.
     """
 
     kind: Int[Array, "units *batch"]

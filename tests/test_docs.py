@@ -1,5 +1,6 @@
 """What the documents say is there."""
 
+import dataclasses
 import importlib
 import re
 from pathlib import Path
@@ -46,18 +47,20 @@ def test_every_file_that_the_documents_link_to_exists(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_every_option_in_the_documents_exists(page):
     from refil import experiment, plugins
+    from refil.commands import battle, bench, watch
 
     known = {"--help", "--out", "--config", "--resume", "--method", "--json", "--episodes", "--labels", "--figure"}
     for method in plugins.names("refil.methods"):
-        for text in option_names(experiment.default("group_matching", method).options):
-            known.add(text)
+        known |= set(option_names(experiment.default("group_matching", method).options))
+    known |= set(option_names(experiment.default("3-8sz", "refil").options))
+    for command in (battle.Options, watch.Options, bench.Measure):
+        known |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(command)}
+    known |= {re.sub(r"(\.|^--)(?=[^.]+$)", r"\1no-", option) for option in known}  # switched off
     for option in re.findall(r"(?<![\w-])--[a-z][\w.-]*", page.read_text()):
         assert option.rstrip(".") in known, option
 
 
 def option_names(settings, path=()):
-    import dataclasses
-
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if dataclasses.is_dataclass(value):

@@ -15,6 +15,9 @@ from refil import act, fold
 from refil.types import Env, Episode, Model, Observation, Recording
 
 
+CHANCE = 7  # sets the key of networks that leave something to chance apart from that of the choice of actions
+
+
 class Play(eqx.Module):
     """A batch of episodes under way; `rows` is time first, so that a step writes in one place."""
 
@@ -77,7 +80,8 @@ def advance(env: Env, models: Model, epsilon: Float[Array, " seeds"], keys: Key[
     """One step of every episode that is not over; the others stand still."""
     keys = jax.vmap(jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, play.time + 1))))(keys)
     obs = see(env, play.states, play.last_action)
-    memory, q = jax.vmap(lambda model, memory, obs: model.utility.step(memory, obs))(models, play.memory, obs)
+    by_chance = jax.vmap(lambda key: jax.random.fold_in(key, CHANCE))(keys[:, 0, 0])  # one for all environments of a seed
+    memory, q = jax.vmap(lambda model, *now: model.utility.step(*now))(models, play.memory, obs, by_chance)
     choose = jax.vmap(jax.vmap(act.epsilon_greedy, in_axes=(0, 0, None, 0)))
     actions = choose(q, obs.available, epsilon, keys[:, :, 0])
     states, outcome = jax.vmap(jax.vmap(env.step))(play.states, actions, keys[:, :, 1])

@@ -16,13 +16,17 @@ State = Any  # whatever an environment needs to go on; a pytree of arrays
 
 @dataclass(frozen=True)
 class Spec:
-    """Sizes that never change within an environment; `horizon` is the longest an episode can be."""
+    """Sizes that never change within an environment; `horizon` is the longest an episode can be.
+
+    The last `aimed` of the actions are aimed at an entity each (`Observation.action_for` says at which).
+    """
 
     agents: int
     entities: int
     features: int
     actions: int
     horizon: int
+    aimed: int = 0
 
 
 class Observation(eqx.Module):
@@ -30,6 +34,7 @@ class Observation(eqx.Module):
 
     `present` is false for padding only; a dead unit is present and not `alive` (paper's "inactive").
     `group` is the ground truth that only the oracle methods read.
+    `action_for` is the action that is aimed at an entity, or -1; where no action is aimed at anything it is left out.
     Environments leave `last_action` out: whoever plays or recalls the episode fills it in (-1 before the first action).
     """
 
@@ -39,6 +44,7 @@ class Observation(eqx.Module):
     visible: Bool[Array, "*batch agents entities"]
     available: Bool[Array, "*batch agents actions"]
     group: Int[Array, "*batch entities"]
+    action_for: Int[Array, "*batch entities"] | None = None
     last_action: Int[Array, "*batch agents"] | None = None
 
     @property
@@ -114,15 +120,16 @@ class Env(Protocol):
 class Utility(Protocol):
     """The network that every agent of a team runs: what each of its actions is worth, given a view.
 
-    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once.
+    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once. The key is for
+    networks that leave something to chance.
     """
 
     def start(self, *batch: int) -> Float[Array, "..."]: ...
     def step(
-        self, memory: Float[Array, "..."], obs: Observation
+        self, memory: Float[Array, "..."], obs: Observation, key: PRNGKeyArray
     ) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views batch time agents entities"]
+        self, obs: Observation, views: Bool[Array, "views batch time agents entities"], key: PRNGKeyArray
     ) -> Float[Array, "views batch time agents actions"]: ...
 
 
@@ -187,6 +194,7 @@ def without_dead(obs: Observation) -> Observation:
         visible=obs.visible & both,
         available=obs.available,
         group=obs.group,
+        action_for=obs.action_for,
         last_action=obs.last_action,
     )
 

@@ -1,6 +1,7 @@
 """Reads golden fixtures, recorded from the authors' implementation, into our own types."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,7 +13,8 @@ from refil.envs import group_matching
 from refil.nets.attention import Attention
 from refil.nets.layers import Gru, Linear
 from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
-from refil.nets.utility import FeedForwardUtility, GruUtility
+from refil.nets.pooling import Pooling
+from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility
 from refil.types import Episode, Model, Observation, Spec
 
 HEADS = 4
@@ -32,7 +34,9 @@ def build(path: Path, fixture):
     config = module.Config()
     if path.stem.startswith(GAME):
         config = settings.lay_under(config, group_matching.DEFAULTS)
-    sizes = {"size": fixture["agent/fc1.weight"].shape[0], "heads": HEADS}
+    sizes = {"size": fixture["agent/fc1.weight"].shape[0]}
+    if hasattr(config, "heads"):
+        sizes["heads"] = HEADS
     if "agent/rnn.weight_hh" in fixture:
         sizes["memory"] = fixture["agent/rnn.weight_hh"].shape[1]
     if "mixer/hyper_w_1.fc2.weight" in fixture:
@@ -81,43 +85,46 @@ def sides(path: Path, fixture) -> jax.Array:
     return made.get(method_name(path), drawn(fixture))
 
 
-def model(fixture, prefix: str = "") -> Model:
+def model(path: Path, fixture, prefix: str = "") -> Model:
     """Recorded parameters as a model; `prefix` chooses among the online, target and final ones."""
-    return Model(utility(fixture, f"{prefix}agent/"), mixer(fixture, f"{prefix}mixer/"))
+    layer = partial(gather, fixture, "max" if "max" in path.stem else "mean")
+    return Model(utility(fixture, f"{prefix}agent/", layer), mixer(fixture, f"{prefix}mixer/", layer))
 
 
-def utility(fixture, prefix: str) -> FeedForwardUtility | GruUtility:
+def utility(fixture, prefix: str, layer) -> FeedForwardUtility | GruUtility:
     """The agent's network."""
-    embed, gather = dense(fixture, prefix + "fc1"), attention(fixture, prefix + "attn")
+    encode = EntityEncoder(dense(fixture, prefix + "fc1"), layer(prefix + "attn"))
     if f"{prefix}rnn.weight_ih" not in fixture:
-        return FeedForwardUtility(embed, gather, dense(fixture, prefix + "fc2"), 0)
+        return FeedForwardUtility(encode, dense(fixture, prefix + "fc2"), 0)
     sides = [
         Linear(jnp.asarray(fixture[f"{prefix}rnn.weight_{side}"].T), jnp.asarray(fixture[f"{prefix}rnn.bias_{side}"]))
         for side in ("ih", "hh")
     ]
     score = dense(fixture, prefix + "fc3")
-    return GruUtility(embed, gather, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
+    return GruUtility(encode, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
 
 
-def mixer(fixture, prefix: str) -> AttentionQmix | LinearQmix | Vdn:
+def mixer(fixture, prefix: str, layer) -> AttentionQmix | LinearQmix | Vdn:
     """The mixing network."""
     if f"{prefix}V.fc1.weight" not in fixture:
         return Vdn()
     actions_read = fixture["available"].shape[-1] if f"{prefix}hyper_b_1.fc1.weight" in fixture else 0
     if actions_read == 0:
-        return LinearQmix(*(hyper(fixture, prefix + name) for name in ("hyper_w_1", "V")), "softmax", 0)
+        return LinearQmix(*(hyper(fixture, prefix + name, layer) for name in ("hyper_w_1", "V")), "softmax", 0)
     names = ("hyper_w_1", "hyper_b_1", "hyper_w_final", "V")
-    return AttentionQmix(*(hyper(fixture, prefix + name) for name in names), "softmax", actions_read)
+    return AttentionQmix(*(hyper(fixture, prefix + name, layer) for name in names), "softmax", actions_read)
 
 
-def hyper(fixture, prefix: str) -> Hyper:
+def hyper(fixture, prefix: str, layer) -> Hyper:
     """One hypernetwork."""
-    parts = dense(fixture, prefix + ".fc1"), attention(fixture, prefix + ".attn"), dense(fixture, prefix + ".fc2")
+    parts = dense(fixture, prefix + ".fc1"), layer(prefix + ".attn"), dense(fixture, prefix + ".fc2")
     return Hyper(*parts)
 
 
-def attention(fixture, prefix: str) -> Attention:
-    """One attention layer."""
+def gather(fixture, kind: str, prefix: str) -> Attention | Pooling:
+    """One attention or pooling layer; a pooling layer has a bias before the pooling."""
+    if f"{prefix}.in_trans.bias" in fixture:
+        return Pooling(dense(fixture, f"{prefix}.in_trans"), dense(fixture, f"{prefix}.out_trans"), kind, exact=False)
     return Attention(jnp.asarray(fixture[f"{prefix}.in_trans.weight"].T), dense(fixture, f"{prefix}.out_trans"), HEADS)
 
 

@@ -29,8 +29,8 @@ def built(name: str, kind: str, entities: int, **changes) -> tuple[Method, Spec]
     config = plugins.load("refil.methods", name).Config()
     recurrent = kind.startswith("recurrent")
     small = {"size": 8, "memory": 4, "heads": 2, "recurrent": recurrent, "last_action": recurrent}
-    if hasattr(config, "mixer"):
-        small |= {"mixer": "attention" if recurrent else "linear", "mixing": 4}
+    small |= {"mixer": "attention" if recurrent else "linear", "mixing": 4}
+    small = {option: value for option, value in small.items() if hasattr(config, option)}
     return plugins.load("refil.methods", name).build(replace(config, **small, **changes), spec), spec
 
 

@@ -35,14 +35,14 @@ def test_there_are_fixtures():
 def test_a_fresh_model_has_the_recorded_shapes(path):
     fixture = np.load(path)
     fresh = jax.eval_shape(parity.build(path, fixture).init, jax.random.key(0))
-    recorded = parity.model(fixture)
+    recorded = parity.model(path, fixture)
     assert jax.tree.structure(fresh) == jax.tree.structure(recorded)
     assert [leaf.shape for leaf in jax.tree.leaves(fresh)] == [leaf.shape for leaf in jax.tree.leaves(recorded)]
 
 
 def test_utilities_and_values_are_the_recorded_ones(path):
     fixture = np.load(path)
-    episodes, model = parity.episodes(fixture), parity.model(fixture)
+    episodes, model = parity.episodes(fixture), parity.model(path, fixture)
     obs, now = episodes.observations, jax.tree.map(lambda leaf: leaf[:, :-1], episodes.observations)
     real = model.utility.unroll(obs, obs.visible[None])
     parity.assert_close(real[0], fixture["q"], 1e-5)
@@ -78,11 +78,11 @@ def test_three_updates_are_the_recorded_ones(path, monkeypatch):
     method, episodes = parity.build(path, fixture), parity.episodes(fixture)
     monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.drawn(fixture)[None])
     optimiser = learn.rmsprop(5e-4, 10.0)
-    model = parity.model(fixture)
+    model = parity.model(path, fixture)
     never = jnp.zeros((), jnp.int32)
-    learner = learn.Learner(model, parity.model(fixture, "target_"), optimiser.init(model), never, never)
+    learner = learn.Learner(model, parity.model(path, fixture, "target_"), optimiser.init(model), never, never)
     for loss, norm in zip(fixture["loss"], fixture["grad_norm"], strict=True):
         learner, metrics = learn.update(method, optimiser, learner, episodes, jax.random.key(0))
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
-    parity.assert_models_close(learner.model, parity.model(fixture, "after/"), 1e-4)
+    parity.assert_models_close(learner.model, parity.model(path, fixture, "after/"), 1e-4)

@@ -11,33 +11,59 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import imagination, td
 from refil.imagination import Partition
-from refil.nets.mixers import MIXERS, Positive, Vdn
-from refil.nets.utility import attention_utility
+from refil.nets.attention import attention
+from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn
+from refil.nets.pooling import Kind, pooling
+from refil.nets.utility import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Defaults, Episode, Method, Mixer, Model, Spec, Utility
+from refil.types import Defaults, Episode, Method, Mixer, Model, Spec
 
+Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
 Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
 
 
 @dataclass(frozen=True)
-class UtilityOptions:
+class AgentOptions:
     """The network that every agent runs."""
 
     discount: Share = 0.99  # what the next step is worth beside this one
-    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the attention layer)
-    size: Count = Defaults.size  # width of embeddings and attention
+    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the encoder)
+    size: Count = Defaults.size  # width of embeddings and encoders
     memory: Count = 64  # width of the memory
-    heads: Count = 4  # attention heads
     last_action: bool = Defaults.last_action  # networks read every agent's last action
 
 
 @dataclass(frozen=True)
-class MixerOptions(UtilityOptions):
+class HeadOptions:
+    """Attention."""
+
+    heads: Count = 4  # attention heads
+
+
+@dataclass(frozen=True)
+class MixingOptions:
     """The network that joins the utilities."""
 
     mixer: Literal["attention", "linear"] = Defaults.mixer  # two layers (QMIX) or a weighted sum
     mixing: Count = 32  # width of the mixing layer
     positive: Positive = "softmax"  # how mixing weights are kept positive
+
+
+@dataclass(frozen=True)
+class UtilityOptions(HeadOptions, AgentOptions):
+    """Attention utilities."""
+
+
+@dataclass(frozen=True)
+class MixerOptions(MixingOptions, UtilityOptions):
+    """Attention utilities and a mixer with attention."""
+
+
+@dataclass(frozen=True)
+class PoolingOptions(MixingOptions, AgentOptions):
+    """Utilities and a mixer with pooling."""
+
+    exact: bool = False  # what is out of view does not count, where the authors count it as zeros
 
 
 @dataclass(frozen=True)
@@ -49,25 +75,51 @@ class ImaginedOptions:
     groups: Count = 2  # sub-groups that entities are split into by chance
 
 
-def utility(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Utility:
-    """A fresh utility of these options."""
+def attending(options: UtilityOptions) -> Gathering:
+    """Attention layers of these options."""
     if options.size % options.heads:
         raise Refused(f"--method.size {options.size} must be a multiple of --method.heads {options.heads}")
-    return attention_utility(spec, options.recurrent, options.size, options.memory, options.heads, options.last_action, key)
+    return partial(attention, options.size, options.heads)
+
+
+def width(spec: Spec, last_action: bool) -> int:
+    """How many numbers networks read of an entity."""
+    return spec.features + (spec.actions if last_action else 0)
+
+
+def utility(options: AgentOptions, spec: Spec, gather: Gathering, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
+    """A fresh utility around layers of this kind."""
+    key_encode, key_rest = jax.random.split(key)
+    encode = entity_encoder(width(spec, options.last_action), options.size, gather, key_encode)
+    return scoring_utility(spec, encode, options.recurrent, options.size, options.memory, options.last_action, key_rest)
+
+
+def qmix(
+    options: MixingOptions, size: int, last_action: bool, spec: Spec, gather: Gathering, key: PRNGKeyArray
+) -> AttentionQmix | LinearQmix:
+    """A fresh mixing network around layers of this kind."""
+    return MIXERS[options.mixer](spec, size, options.mixing, gather, options.positive, last_action, key)
 
 
 def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model with a mixing network."""
+    """A fresh model with attention in utilities and mixer."""
     key_utility, key_mixer = jax.random.split(key)
-    mixer = MIXERS[options.mixer](
-        spec, options.size, options.heads, options.mixing, options.positive, options.last_action, key_mixer
-    )
-    return Model(utility(options, spec, key_utility), mixer)
+    gather = attending(options)
+    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
+    return Model(utility(options, spec, gather, key_utility), mixer)
 
 
 def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model that adds utilities up."""
-    return Model(utility(options, spec, key), Vdn())
+    return Model(utility(options, spec, attending(options), key), Vdn())
+
+
+def pooled(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:
+    """A fresh model with pooling in utilities and mixer."""
+    key_utility, key_mixer = jax.random.split(key)
+    gather = partial(pooling, options.size, kind, options.exact)
+    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
+    return Model(utility(options, spec, gather, key_utility), mixer)
 
 
 def plain(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:
@@ -89,8 +141,9 @@ def imagining(
 def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float) -> Loss:
     """Double Q-learning (paper, equation 2)."""
     obs = episodes.observations
-    q = model.utility.unroll(obs, obs.visible[None])
-    goals = goal(target, q[0], episodes, discount)
+    key_model, key_target = jax.random.split(key)
+    q = model.utility.unroll(obs, obs.visible[None], key_model)
+    goals = goal(target, q[0], episodes, key_target, discount)
     now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
     value = joint_value(model.mixer, model.mixer.context(now), q, episodes, now.everything[None])
     loss = td.squared_error(value, goals, episodes.valid)
@@ -110,11 +163,12 @@ def imagined_loss(
 ) -> Loss:
     """The same, and beside it the value imagined from within and across random groups (paper, equations 5 and 6)."""
     obs = episodes.observations
-    sides = partition(obs, draw_sides(episodes, groups, samples, key))
+    key_sides, key_model, key_target = jax.random.split(key, 3)
+    sides = partition(obs, draw_sides(episodes, groups, samples, key_sides))
     imagined_views = imagination.views(sides, obs.visible)  # [2 samples episodes time agents entities]
     views = jnp.concatenate([obs.visible[None], *imagined_views])
-    q = model.utility.unroll(obs, views)
-    goals = goal(target, q[0], episodes, discount)
+    q = model.utility.unroll(obs, views, key_model)
+    goals = goal(target, q[0], episodes, key_target, discount)
 
     now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
     context = model.mixer.context(now)
@@ -150,12 +204,12 @@ def joint_value(
 
 
 def goal(
-    target: Model, q: Float[Array, "episodes instants agents actions"], episodes: Episode, discount: float
+    target: Model, q: Float[Array, "episodes instants agents actions"], episodes: Episode, key: PRNGKeyArray, discount: float
 ) -> Float[Array, "episodes time"]:
     """What the joint value should be: the online network chooses the next actions, the target network values them."""
     obs = episodes.observations
     best = td.greedy(q, obs.available)[:, 1:]
-    target_q = target.utility.unroll(obs, obs.visible[None])[:, :, 1:]
+    target_q = target.utility.unroll(obs, obs.visible[None], key)[:, :, 1:]
     then = jax.tree.map(lambda leaf: leaf[:, 1:], obs)
     next_values = target.mixer.value(target.mixer.context(then), td.chosen(target_q, best), then.everything[None])
     return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, next_values, discount))

@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import HIDDEN, Attention, Reading, attention
+from refil.nets.attention import HIDDEN, Reading
 from refil.nets.layers import Linear, linear
+from refil.nets.pooling import PooledReading
+from refil.nets.utility import Gather
 from refil.types import Observation, Spec, rows
 
 Positive = Literal["softmax", "absolute"]
+AnyReading = Reading | PooledReading
 
 
 class Hyper(eqx.Module):
@@ -23,26 +26,26 @@ class Hyper(eqx.Module):
     """
 
     embed: Linear
-    gather: Attention
+    gather: Gather
     output: Linear
 
-    def read(self, inputs: Float[Array, "*batch entities features"], agents: int) -> Reading:
+    def read(self, inputs: Float[Array, "*batch entities features"], agents: int) -> AnyReading:
         """One row per agent."""
         return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, self.output)
 
-    def read_mean(self, inputs: Float[Array, "*batch entities features"], agents: int) -> Reading:
+    def read_mean(self, inputs: Float[Array, "*batch entities features"], agents: int) -> AnyReading:
         """One number per agent: the mean of its row."""
         mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
         return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, mean)
 
 
-def hyper(inputs: int, size: int, heads: int, outputs: int, key: PRNGKeyArray) -> Hyper:
-    """A fresh hypernetwork."""
+def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> Hyper:
+    """A fresh hypernetwork around a fresh layer of this kind."""
     key_embed, key_gather, key_output = jax.random.split(key, 3)
-    return Hyper(linear(inputs, size, key_embed), attention(size, heads, key_gather), linear(size, outputs, key_output))
+    return Hyper(linear(inputs, size, key_embed), gather(key_gather), linear(size, outputs, key_output))
 
 
-def over_agents(reading: Reading, obs: Observation) -> Float[Array, "*batch size"]:
+def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch size"]:
     """The mean over agent slots of what is gathered from everything, absent slots counting as zero."""
     return jnp.where(obs.acting[..., None], reading.through(obs.everything[None])[0], 0.0).mean(axis=-2)
 
@@ -66,7 +69,7 @@ class Vdn(eqx.Module):
 class LinearContext(eqx.Module):
     """What every value of the linear mixer shares at an instant."""
 
-    weights: Reading
+    weights: AnyReading
     bias: Float[Array, "*batch"]
     acting: Bool[Array, "*batch agents"]
 
@@ -99,7 +102,7 @@ class LinearQmix(eqx.Module):
 class QmixContext(eqx.Module):
     """What every value of the attention QMIX mixer shares at an instant."""
 
-    first: Reading
+    first: AnyReading
     first_bias: Float[Array, "*batch mixing"]
     last: Float[Array, "*batch mixing"]
     last_bias: Float[Array, "*batch"]
@@ -159,20 +162,32 @@ AMONG_COLUMNS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.sof
 
 
 def attention_qmix(
-    spec: Spec, size: int, heads: int, mixing: int, positive: Positive, last_action: bool, key: PRNGKeyArray
+    spec: Spec,
+    size: int,
+    mixing: int,
+    gather: Callable[[PRNGKeyArray], Gather],
+    positive: Positive,
+    last_action: bool,
+    key: PRNGKeyArray,
 ) -> AttentionQmix:
     """A fresh attention QMIX mixer."""
     actions_read = spec.actions if last_action else 0
-    hypers = [hyper(spec.features + actions_read, size, heads, mixing, k) for k in jax.random.split(key, 4)]
+    hypers = [hyper(spec.features + actions_read, size, mixing, gather, k) for k in jax.random.split(key, 4)]
     return AttentionQmix(*hypers, positive, actions_read)
 
 
 def linear_qmix(
-    spec: Spec, size: int, heads: int, mixing: int, positive: Positive, last_action: bool, key: PRNGKeyArray
+    spec: Spec,
+    size: int,
+    mixing: int,
+    gather: Callable[[PRNGKeyArray], Gather],
+    positive: Positive,
+    last_action: bool,
+    key: PRNGKeyArray,
 ) -> LinearQmix:
     """A fresh linear mixer; `mixing` columns are averaged into one."""
     actions_read = spec.actions if last_action else 0
-    hypers = [hyper(spec.features + actions_read, size, heads, mixing, k) for k in jax.random.split(key, 2)]
+    hypers = [hyper(spec.features + actions_read, size, mixing, gather, k) for k in jax.random.split(key, 2)]
     return LinearQmix(*hypers, positive, actions_read)
 
 

@@ -1,20 +1,53 @@
 """Utilities: what each action is worth to each agent, from the entities it sees (paper, section 2; methods of section 4)."""
 
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import Attention, attention
+from refil.nets.attention import Attention
 from refil.nets.layers import Gru, Linear, gru, linear
+from refil.nets.pooling import Pooling
 from refil.types import Observation, Spec, rows
+
+Gather = Attention | Pooling
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What each agent makes of the entities in view: one row per agent, through a following linear layer if there is one."""
+
+    def __call__(
+        self,
+        inputs: Float[Array, "*batch entities features"],
+        views: Bool[Array, "views *batch agents entities"],
+        following: Linear | None = None,
+    ) -> Float[Array, "views *batch agents outputs"]: ...
+
+
+class EntityEncoder(eqx.Module):
+    """Embed every entity, gather those in view: one layer, so that nothing out of view can be told on by another entity."""
+
+    embed: Linear
+    gather: Gather
+
+    def __call__(
+        self,
+        inputs: Float[Array, "*batch entities features"],
+        views: Bool[Array, "views *batch agents entities"],
+        following: Linear | None = None,
+    ) -> Float[Array, "views *batch agents outputs"]:
+        """What is gathered has no activation before the following layer."""
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), views.shape[-2], following).through(views)
 
 
 class FeedForwardUtility(eqx.Module):
-    """Embed entities, gather what is in view, score actions: no memory (the authors' choice for group matching)."""
+    """Encode what is in view, score actions: no memory (the authors' choice for group matching)."""
 
-    embed: Linear
-    gather: Attention
+    encode: Encoder
     score: Linear
     actions_read: int = eqx.field(static=True)
 
@@ -22,25 +55,29 @@ class FeedForwardUtility(eqx.Module):
         """Nothing to remember."""
         return jnp.zeros((*batch, 0))
 
-    def step(self, memory: Array, obs: Observation) -> tuple[Array, Float[Array, "*batch agents actions"]]:
+    def step(
+        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
         """Utilities of one instant through what is visible."""
         return memory, self.unroll(obs, obs.visible[None])[0]
 
-    def unroll(
+    def hidden(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
+    ) -> Float[Array, "views *batch agents size"]:
+        """What is scored."""
+        return jax.nn.relu(self.encode(rows(obs, self.actions_read), views))
+
+    def unroll(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "views *batch agents actions"]:
         """Utilities of all instants through each of the views."""
-        embedded = jax.nn.relu(self.embed(rows(obs, self.actions_read)))
-        reading = self.gather.read(embedded, agents=views.shape[-2])
-        q = self.score(jax.nn.relu(reading.through(views)))
-        return jnp.where(obs.acting[..., None], q, 0.0)
+        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)), 0.0)
 
 
 class GruUtility(eqx.Module):
-    """Embed entities, gather what is in view, remember, score actions (the authors' choice for StarCraft)."""
+    """Encode what is in view, remember, score actions (the authors' choice for StarCraft)."""
 
-    embed: Linear
-    gather: Attention
+    encode: Encoder
     digest: Linear
     remember: Gru
     score: Linear
@@ -54,33 +91,47 @@ class GruUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents size"]:
         """What each agent makes of an instant, before memory."""
-        embedded = jax.nn.relu(self.embed(rows(obs, self.actions_read)))
-        return jax.nn.relu(self.gather.read(embedded, views.shape[-2], self.digest).through(views))
+        return jax.nn.relu(self.encode(rows(obs, self.actions_read), views, self.digest))
 
-    def step(self, memory: Array, obs: Observation) -> tuple[Array, Float[Array, "*batch agents actions"]]:
-        """The memory after one more instant, and its utilities, through what is visible."""
-        memory = self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
+    def recall(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
+        """The memory after one more instant, through what is visible."""
+        return self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
+
+    def step(
+        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
+        """The memory after one more instant, and its utilities."""
+        memory = self.recall(memory, obs)
         return memory, jnp.where(obs.acting[..., None], self.score(memory), 0.0)
 
-    def unroll(
+    def hidden(
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
-    ) -> Float[Array, "views *batch time agents actions"]:
-        """Utilities of whole episodes, each view with a memory of its own."""
+    ) -> Float[Array, "views *batch time agents size"]:
+        """The memory after each instant of whole episodes, each view with a memory of its own."""
         perceived = jnp.moveaxis(self.perceive(obs, views), -3, 0)
         first = jnp.moveaxis(obs.first, -1, 0)[:, None, ..., None, None]
-        memories = jnp.moveaxis(self.remember.unroll(perceived, first), 0, -3)
-        return jnp.where(obs.acting[..., None], self.score(memories), 0.0)
+        return jnp.moveaxis(self.remember.unroll(perceived, first), 0, -3)
+
+    def unroll(
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
+    ) -> Float[Array, "views *batch time agents actions"]:
+        """Utilities of whole episodes."""
+        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)), 0.0)
 
 
-def attention_utility(
-    spec: Spec, recurrent: bool, size: int, memory: int, heads: int, last_action: bool, key: PRNGKeyArray
+def entity_encoder(inputs: int, size: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> EntityEncoder:
+    """A fresh encoder around a fresh layer of this kind."""
+    key_embed, key_gather = jax.random.split(key)
+    return EntityEncoder(linear(inputs, size, key_embed), gather(key_gather))
+
+
+def scoring_utility(
+    spec: Spec, encode: Encoder, recurrent: bool, size: int, memory: int, last_action: bool, key: PRNGKeyArray
 ) -> FeedForwardUtility | GruUtility:
-    """A fresh utility with one attention layer, with memory or without."""
-    key_embed, key_gather, key_digest, key_memory, key_score = jax.random.split(key, 5)
+    """A fresh utility on this encoder, with memory or without; `size` is the width of what is encoded."""
+    key_digest, key_memory, key_score = jax.random.split(key, 3)
     actions_read = spec.actions if last_action else 0
-    embed = linear(spec.features + actions_read, size, key_embed)
-    gather = attention(size, heads, key_gather)
     if not recurrent:
-        return FeedForwardUtility(embed, gather, linear(size, spec.actions, key_score), actions_read)
+        return FeedForwardUtility(encode, linear(size, spec.actions, key_score), actions_read)
     digest, cell = linear(size, memory, key_digest), gru(memory, memory, key_memory)
-    return GruUtility(embed, gather, digest, cell, linear(memory, spec.actions, key_score), actions_read)
+    return GruUtility(encode, digest, cell, linear(memory, spec.actions, key_score), actions_read)

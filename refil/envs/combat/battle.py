@@ -46,7 +46,8 @@ class Battle:
     def spec(self) -> Spec:
         """Sizes."""
         game = self.game
-        return Spec(game.allies, game.units, observe.width(game), orders.actions(game), self.limit)
+        actions = orders.actions(game)
+        return Spec(game.allies, game.units, observe.width(game), actions, self.limit, actions - orders.FIRST_TARGET)
 
     def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> World:
         """The armies of a task, somewhere."""

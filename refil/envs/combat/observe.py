@@ -25,7 +25,8 @@ def observe(world: World, game: Game) -> Observation:
         alive=world.alive,
         visible=visible(world, game),
         available=available,
-        group=(jnp.arange(game.units) >= game.allies).astype(jnp.int32),
+        group=game.enemies.astype(jnp.int32),
+        action_for=orders.action_for(world, game),
     )
 
 

@@ -32,6 +32,12 @@ def tag_owner(world: World, game: Game) -> Int[Array, " tags"]:
     return jnp.where(wears.any(axis=1), jnp.argmax(wears, axis=1), NOBODY)
 
 
+def action_for(world: World, game: Game) -> Int[Array, " units"]:
+    """The action that targets each unit, or -1 where none does."""
+    action = FIRST_TARGET + world.tag.astype(jnp.int32)
+    return jnp.where((world.tag >= 0) & (action < actions(game)), action, -1)
+
+
 def available(world: World, traits: Traits, game: Game) -> Bool[Array, "agents actions"]:
     """What each agent may choose: walking where there is ground, and targets near enough, whatever its weapon."""
     allies = slice(0, game.allies)

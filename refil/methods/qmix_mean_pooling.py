@@ -1,0 +1,17 @@
+"""QMIX (Mean Pooling): QMIX over a varying number of entities, averaged where QMIX (Attention) attends."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil.methods._factored import PoolingOptions, plain, pooled
+from refil.types import Method, Spec
+
+
+@dataclass(frozen=True)
+class Config(PoolingOptions):
+    """Options of QMIX (Mean Pooling)."""
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    return plain(partial(pooled, config, "mean", spec), config.discount)

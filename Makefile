@@ -13,7 +13,7 @@ train: $(READY)
 	$(BIN)/refil train group_matching --env.agents 3 --env.cells 5 --env.horizon 8 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
 
 test: $(DEV_READY)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(DEV_READY)
 	$(BIN)/ruff check refil tests docs

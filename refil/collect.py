@@ -14,7 +14,6 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from refil import act, fold
 from refil.types import Env, Episode, Model, Observation, Recording
 
-
 CHANCE = 7  # sets the key of networks that leave something to chance apart from that of the choice of actions
 
 

@@ -166,6 +166,15 @@ class Method:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A method's row in the paper's Table 1: its name there, what agents see with, and what joins their utilities."""
+
+    label: str
+    model: str
+    base: str
+
+
+@dataclass(frozen=True)
 class Defaults:
     """Settings that the paper chose per environment; they lie under the user's own options.
 

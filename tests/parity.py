@@ -14,7 +14,7 @@ from refil.nets.attention import Attention
 from refil.nets.layers import Gru, Linear
 from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
 from refil.nets.pooling import Pooling
-from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility
+from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent
 from refil.types import Episode, Model, Observation, Spec
 
 HEADS = 4
@@ -101,7 +101,8 @@ def utility(fixture, prefix: str, layer) -> FeedForwardUtility | GruUtility:
         for side in ("ih", "hh")
     ]
     score = dense(fixture, prefix + "fc3")
-    return GruUtility(encode, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
+    trunk = Recurrent(encode, dense(fixture, prefix + "fc2"), Gru(*sides), score.bias.shape[0])
+    return GruUtility(trunk, score)
 
 
 def mixer(fixture, prefix: str, layer) -> AttentionQmix | LinearQmix | Vdn:

@@ -77,9 +77,14 @@ class ImaginedOptions:
 
 def attending(options: UtilityOptions) -> Gathering:
     """Attention layers of these options."""
-    if options.size % options.heads:
-        raise Refused(f"--method.size {options.size} must be a multiple of --method.heads {options.heads}")
-    return partial(attention, options.size, options.heads)
+    return attending_heads(options.size, options.heads)
+
+
+def attending_heads(size: int, heads: int) -> Gathering:
+    """Attention layers of this width and so many heads."""
+    if size % heads:
+        raise Refused(f"--method.size {size} must be a multiple of --method.heads {heads}")
+    return partial(attention, size, heads)
 
 
 def width(spec: Spec, last_action: bool) -> int:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil.methods._factored import MixerOptions, mixed, plain
-from refil.types import Method, Spec
+from refil.types import Card, Method, Spec
+
+CARD = Card("QMIX (Attention)", "attention", "QMIX")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil.methods._factored import PoolingOptions, plain, pooled
-from refil.types import Method, Spec
+from refil.types import Card, Method, Spec
+
+CARD = Card("QMIX (Max Pooling)", "max pooling", "QMIX")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from functools import partial
 
 from refil import imagination
 from refil.methods._factored import ImaginedOptions, MixerOptions, imagining, mixed
-from refil.types import Method, Spec
+from refil.types import Card, Method, Spec
+
+CARD = Card("REFIL (Fixed Oracle)", "attention", "QMIX")
 
 
 @dataclass(frozen=True)

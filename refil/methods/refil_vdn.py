@@ -5,7 +5,9 @@ from functools import partial
 
 from refil import imagination
 from refil.methods._factored import ImaginedOptions, UtilityOptions, imagining, summed
-from refil.types import Method, Spec
+from refil.types import Card, Method, Spec
+
+CARD = Card("REFIL (VDN)", "attention", "VDN")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil.methods._factored import UtilityOptions, plain, summed
-from refil.types import Method, Spec
+from refil.types import Card, Method, Spec
+
+CARD = Card("VDN (Attention)", "attention", "VDN")
 
 
 @dataclass(frozen=True)

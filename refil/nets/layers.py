@@ -1,5 +1,7 @@
 """Maps over rows, initialised as PyTorch does it: every weight and bias uniform within 1/sqrt(fan in)."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -74,3 +76,36 @@ def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
     shapes = ((inputs, 3 * size), (3 * size,), (size, 3 * size), (3 * size,))
     weights = [uniform(k, shape, size) for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)]
     return Gru(Linear(*weights[:2]), Linear(*weights[2:]))
+
+
+class Mlp(eqx.Module):
+    """Dense layers with ReLU between them."""
+
+    layers: tuple[Linear, ...]
+
+    def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        for layer in self.layers[:-1]:
+            rows = jax.nn.relu(layer(rows))
+        return self.layers[-1](rows)
+
+
+def mlp(widths: tuple[int, ...], key: PRNGKeyArray) -> Mlp:
+    """Fresh dense layers from the first of these widths to the last."""
+    keys = jax.random.split(key, len(widths) - 1)
+    return Mlp(tuple(linear(*pair, k) for pair, k in zip(itertools.pairwise(widths), keys, strict=True)))
+
+
+class LayerNorm(eqx.Module):
+    """Rows with mean 0 and variance 1, then scaled and shifted column by column, with PyTorch's epsilon."""
+
+    scale: Float[Array, " size"]
+    shift: Float[Array, " size"]
+
+    def __call__(self, rows: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        centred = rows - rows.mean(axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * self.scale + self.shift
+
+
+def layer_norm(size: int) -> LayerNorm:
+    """A fresh one."""
+    return LayerNorm(jnp.ones(size), jnp.zeros(size))

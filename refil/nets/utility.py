@@ -74,18 +74,17 @@ class FeedForwardUtility(eqx.Module):
         return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)), 0.0)
 
 
-class GruUtility(eqx.Module):
-    """Encode what is in view, remember, score actions (the authors' choice for StarCraft)."""
+class Recurrent(eqx.Module):
+    """Encode what is in view and remember it."""
 
     encode: Encoder
     digest: Linear
     remember: Gru
-    score: Linear
     actions_read: int = eqx.field(static=True)
 
     def start(self, *batch: int) -> Float[Array, "*batch size"]:
         """An empty memory."""
-        return jnp.zeros((*batch, self.score.weight.shape[0]))
+        return jnp.zeros((*batch, self.digest.weight.shape[1]))
 
     def perceive(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
@@ -93,24 +92,41 @@ class GruUtility(eqx.Module):
         """What each agent makes of an instant, before memory."""
         return jax.nn.relu(self.encode(rows(obs, self.actions_read), views, self.digest))
 
-    def recall(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
+    def step(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
         """The memory after one more instant, through what is visible."""
         return self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
 
-    def step(
-        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
-    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
-        """The memory after one more instant, and its utilities."""
-        memory = self.recall(memory, obs)
-        return memory, jnp.where(obs.acting[..., None], self.score(memory), 0.0)
-
-    def hidden(
+    def unroll(
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
     ) -> Float[Array, "views *batch time agents size"]:
         """The memory after each instant of whole episodes, each view with a memory of its own."""
         perceived = jnp.moveaxis(self.perceive(obs, views), -3, 0)
         first = jnp.moveaxis(obs.first, -1, 0)[:, None, ..., None, None]
         return jnp.moveaxis(self.remember.unroll(perceived, first), 0, -3)
+
+
+class GruUtility(eqx.Module):
+    """Encode what is in view, remember, score actions (the authors' choice for StarCraft)."""
+
+    trunk: Recurrent
+    score: Linear
+
+    def start(self, *batch: int) -> Float[Array, "*batch size"]:
+        """An empty memory."""
+        return self.trunk.start(*batch)
+
+    def step(
+        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
+        """The memory after one more instant, and its utilities."""
+        memory = self.trunk.step(memory, obs)
+        return memory, jnp.where(obs.acting[..., None], self.score(memory), 0.0)
+
+    def hidden(
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
+    ) -> Float[Array, "views *batch time agents size"]:
+        """What is scored: the memory after each instant."""
+        return self.trunk.unroll(obs, views)
 
     def unroll(
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
@@ -133,5 +149,5 @@ def scoring_utility(
     actions_read = spec.actions if last_action else 0
     if not recurrent:
         return FeedForwardUtility(encode, linear(size, spec.actions, key_score), actions_read)
-    digest, cell = linear(size, memory, key_digest), gru(memory, memory, key_memory)
-    return GruUtility(encode, digest, cell, linear(memory, spec.actions, key_score), actions_read)
+    trunk = Recurrent(encode, linear(size, memory, key_digest), gru(memory, memory, key_memory), actions_read)
+    return GruUtility(trunk, linear(memory, spec.actions, key_score))

@@ -1,0 +1,91 @@
+"""Qatten (Attention): the joint value weighs agents by attention, in several heads (Yang et al. 2020)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from refil.methods._factored import UtilityOptions, attending, plain, utility, width
+from refil.nets.attention import HIDDEN
+from refil.nets.layers import Linear, linear
+from refil.nets.mixers import Hyper, hyper, over_agents
+from refil.settings import Count
+from refil.types import Card, Method, Model, Observation, Spec, rows
+
+CARD = Card("Qatten (Attention)", "attention", "Qatten")
+
+
+@dataclass(frozen=True)
+class Config(UtilityOptions):
+    """Options of Qatten."""
+
+    mixing_heads: Count = 4  # ways to weigh the agents
+    mixing: Count = 32  # width of their queries and keys
+
+
+class QattenContext(eqx.Module):
+    """What every value shares at an instant."""
+
+    logits: Float[Array, "*batch heads agents"]
+    weights: Float[Array, "*batch heads"]
+    bias: Float[Array, "*batch"]
+
+
+class Qatten(eqx.Module):
+    """A positively weighted sum of the utilities: in each head agents share a weight by how their own row answers a query."""
+
+    query: Hyper
+    key: Linear
+    weights: Hyper
+    bias: Hyper
+    heads: int = eqx.field(static=True)
+    actions_read: int = eqx.field(static=True)
+
+    def context(self, obs: Observation) -> QattenContext:
+        """Everything but the utilities."""
+        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
+        query = over_agents(self.query.read(inputs, agents), obs)
+        query = query.reshape(*query.shape[:-1], self.heads, 1, -1)
+        keys = self.key(inputs[..., :agents, :])
+        keys = jnp.swapaxes(keys.reshape(*keys.shape[:-1], self.heads, -1), -3, -2)
+        logits = (query * keys).sum(axis=-1) * keys.shape[-1] ** -0.5
+        return QattenContext(
+            logits=jnp.where(obs.acting[..., None, :], logits, HIDDEN),
+            weights=jnp.abs(over_agents(self.weights.read(inputs, agents), obs)),
+            bias=over_agents(self.bias.read_mean(inputs, agents), obs)[..., 0],
+        )
+
+    def value(
+        self,
+        context: QattenContext,
+        utilities: Float[Array, "factors *batch agents"],
+        views: Bool[Array, "factors *batch agents entities"],
+    ) -> Float[Array, "*batch"]:
+        """Agents share each head's weight; several factors of an agent share what it has."""
+        shares = jax.nn.softmax(context.logits, axis=-1)
+        by_head = (shares * utilities.mean(axis=0)[..., None, :]).sum(axis=-1)
+        return (context.weights * by_head).sum(axis=-1) + context.bias
+
+
+def build(config: Config, spec: Spec) -> Method:
+    """The method at these sizes."""
+    return plain(partial(init, config, spec), config.discount)
+
+
+def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
+    """A fresh model."""
+    key_utility, *keys = jax.random.split(key, 5)
+    gather, inputs = attending(config), width(spec, config.last_action)
+    wide = config.mixing_heads * config.mixing
+    mixer = Qatten(
+        query=hyper(inputs, config.size, wide, gather, keys[0]),
+        key=linear(inputs, wide, keys[1]),
+        weights=hyper(inputs, config.size, config.mixing_heads, gather, keys[2]),
+        bias=hyper(inputs, config.size, config.mixing, gather, keys[3]),
+        heads=config.mixing_heads,
+        actions_read=spec.actions if config.last_action else 0,
+    )
+    return Model(utility(config, spec, gather, key_utility), mixer)

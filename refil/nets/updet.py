@@ -1,0 +1,141 @@
+"""UPDeT (Hu et al. 2021): a transformer over entities and a memory token; each entity's token values the action aimed at it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from refil.nets.attention import HIDDEN
+from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, uniform
+from refil.types import Observation, Spec, rows
+
+
+class Block(eqx.Module):
+    """Attention with heads of full width, then a dense layer for each token; both are added to what was there, then normed."""
+
+    query_key_value: Float[Array, "size columns"]
+    merge: Linear
+    norm_attention: LayerNorm
+    feed: Mlp
+    norm_feed: LayerNorm
+    heads: int = eqx.field(static=True)
+
+    def __call__(
+        self, tokens: Float[Array, "*batch tokens size"], seen: Bool[Array, "*batch tokens"]
+    ) -> Float[Array, "*batch tokens size"]:
+        """Every token asks, only those that are seen answer."""
+        columns = multiply(tokens, self.query_key_value)
+        columns = columns.reshape(*columns.shape[:-1], 3, self.heads, tokens.shape[-1])
+        queries, keys, values = (jnp.swapaxes(columns[..., part, :, :], -3, -2) for part in range(3))
+        logits = queries @ jnp.swapaxes(keys, -2, -1) * tokens.shape[-1] ** -0.5
+        weights = jax.nn.softmax(jnp.where(seen[..., None, None, :], logits, HIDDEN), axis=-1)
+        gathered = jnp.swapaxes(weights @ values, -3, -2)
+        tokens = self.norm_attention(tokens + self.merge(gathered.reshape(*gathered.shape[:-2], -1)))
+        return self.norm_feed(tokens + self.feed(tokens))
+
+
+class UpdetUtility(eqx.Module):
+    """Each agent runs its own sequence: all entities, itself marked, and its memory as one more token."""
+
+    embed: Linear
+    blocks: tuple[Block, ...]
+    output: Linear
+    score: Linear
+    actions_read: int = eqx.field(static=True)
+    aimed: int = eqx.field(static=True)
+
+    def start(self, *batch: int) -> Float[Array, "*batch size"]:
+        """An empty memory."""
+        return jnp.zeros((*batch, self.output.weight.shape[0]))
+
+    def embedded(self, obs: Observation) -> Float[Array, "*batch agents entities size"]:
+        """Every entity as every agent's token. Features are the same for all agents, so each marks itself."""
+        plain = rows(obs, self.actions_read)
+        agents, entities = obs.visible.shape[-2:]
+        self_mark = self.embed.weight[-1]
+        entity_part = multiply(plain, self.embed.weight[:-1]) + self.embed.bias
+        return entity_part[..., None, :, :] + jnp.eye(agents, entities)[..., None] * self_mark
+
+    def think(
+        self,
+        memory: Float[Array, "*batch agents size"],
+        embedded: Float[Array, "*batch agents entities size"],
+        view: Bool[Array, "*batch agents entities"],
+    ) -> tuple[Float[Array, "*batch agents size"], Float[Array, "*batch agents entities basic"]]:
+        """The memory after one more instant, and the scores of every token; the memory token is always seen."""
+        tokens = jnp.concatenate([embedded, memory[..., None, :]], axis=-2)
+        seen = jnp.concatenate([view, jnp.ones_like(view[..., :1])], axis=-1)
+        for block in self.blocks:
+            tokens = block(tokens, seen)
+        tokens = self.output(tokens)
+        return tokens[..., -1, :], self.score(tokens[..., :-1, :])
+
+    def utilities(
+        self, scores: Float[Array, "*batch agents entities basic"], obs: Observation
+    ) -> Float[Array, "*batch agents actions"]:
+        """Basic actions from an agent's own token, aimed ones from the mean score of the token that they are aimed at.
+
+        What an agent does not see at all it cannot aim at, and that is worth nothing; what only a view leaves out it can.
+        """
+        agents = scores.shape[-3]
+        own = jnp.einsum("...aab->...ab", scores[..., :agents, :])
+        q = own
+        if self.aimed:
+            assert obs.action_for is not None
+            basic = own.shape[-1]
+            aims = obs.action_for[..., :, None] == basic + jnp.arange(self.aimed)
+            by_entity = jnp.where(obs.visible, scores.mean(axis=-1), 0.0)
+            q = jnp.concatenate([own, by_entity @ aims.astype(scores.dtype)], axis=-1)
+        return jnp.where(obs.acting[..., None], q, 0.0)
+
+    def step(
+        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
+    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
+        """The memory after one more instant, and its utilities, through what is visible."""
+        memory, scores = self.think(memory, self.embedded(obs), obs.visible)
+        return jnp.where(obs.acting[..., None], memory, 0.0), self.utilities(scores, obs)
+
+    def unroll(
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
+    ) -> Float[Array, "views *batch time agents actions"]:
+        """Utilities of whole episodes, each view with a memory of its own; the whole network runs instant by instant."""
+
+        def instant(memory: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+            embedded, view, first, acting = now
+            memory = jnp.where(first[..., None, None], 0.0, memory)
+            embedded = jnp.broadcast_to(embedded, (*view.shape, embedded.shape[-1]))
+            memory, scores = self.think(memory, embedded, view)
+            return jnp.where(acting[..., None], memory, 0.0), scores
+
+        time_first = [jnp.moveaxis(self.embedded(obs), -4, 0), jnp.moveaxis(views, -3, 0)]
+        time_first += [jnp.moveaxis(obs.first, -1, 0), jnp.moveaxis(obs.acting, -2, 0)]
+        nothing = self.start(*time_first[1].shape[1:-1])
+        scores = jnp.moveaxis(jax.lax.scan(instant, nothing, tuple(time_first))[1], 0, -4)
+        return self.utilities(scores, obs)
+
+
+def updet_utility(spec: Spec, size: int, heads: int, depth: int, last_action: bool, key: PRNGKeyArray) -> UpdetUtility:
+    """A fresh utility."""
+    key_embed, key_blocks, key_output, key_score = jax.random.split(key, 4)
+    actions_read = spec.actions if last_action else 0
+    return UpdetUtility(
+        embed=linear(spec.features + actions_read + 1, size, key_embed),
+        blocks=tuple(block(size, heads, k) for k in jax.random.split(key_blocks, depth)),
+        output=linear(size, size, key_output),
+        score=linear(size, spec.actions - spec.aimed, key_score),
+        actions_read=actions_read,
+        aimed=spec.aimed,
+    )
+
+
+def block(size: int, heads: int, key: PRNGKeyArray) -> Block:
+    """A fresh block."""
+    key_attention, key_merge, key_feed = jax.random.split(key, 3)
+    return Block(
+        query_key_value=uniform(key_attention, (size, 3 * heads * size), size),
+        merge=linear(heads * size, size, key_merge),
+        norm_attention=layer_norm(size),
+        feed=mlp((size, 4 * size, size), key_feed),
+        norm_feed=layer_norm(size),
+        heads=heads,
+    )

@@ -129,3 +129,13 @@ def test_bench_of_an_environment_alone(refil):
     result = json.loads(refil("bench", "group_matching", "--random", "--envs", "4", "--repeats", "1", "--json")[0])
     assert result["env_steps_per_s"] > 0
     assert result["envs"] == 4
+
+
+def test_list_prints_the_papers_table_with_parameter_counts(refil):
+    out = refil("list", "--methods")[0]
+    rows = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:-1]] for line in out.splitlines() if "│" in line
+    }
+    assert rows["refil"] == ["REFIL", "yes", "attention", "QMIX", "106,574", "306,304"]
+    assert rows["qmix_mean_pooling"] == ["QMIX (Mean Pooling)", "no", "mean pooling", "QMIX", "73,934", "175,744"]
+    assert len(rows) >= 14

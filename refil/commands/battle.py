@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from refil.envs.combat.fight import Command
     from refil.envs.combat.world import World
 
+HELP = """Let scripted allies fight the simulator's enemies, and count or show what happens.
+
+    refil battle --allies 3s5z --enemies 3s6z --script focus
+
+Armies are numbers and letters: m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling,
+b Baneling, sc Spine Crawler."""
+
 SCRIPTS = "refil.envs.combat.scripts"
 SHOWN = 5  # battles in a page or a film, at most
 
 
 @dataclass(frozen=True)
 class Options:
-    """Armies are written as in 3s5z: m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk,
-    zg Zergling, b Baneling, sc Spine Crawler."""
+    """Who fights whom, how often, and what is shown of it."""
 
     allies: str | None = None  # the scripted army
     enemies: str | None = None  # the other one; by default the same
@@ -30,7 +36,7 @@ class Options:
     placement: Path | None = None  # instead of armies: a JSON file with units in exact places
     script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop
     episodes: Count = 100  # battles to fight
-    seed: Whole = 0
+    seed: Whole = 0  # of the spawns and of all that is left to chance
     profile: Literal["smac", "smaclite"] = "smac"  # whose unit numbers and rules
     jitter: bool = True  # reload times vary by a loop or two
     acceleration: bool = True  # Medivacs gather speed
@@ -45,7 +51,7 @@ class Options:
 
 def main(arguments: list[str]) -> None:
     """Fight."""
-    options = settings.from_command_line(Options, arguments, "refil battle", __doc__)
+    options = settings.from_command_line(Options, arguments, "refil battle", HELP)
     if sum(given is not None for given in (options.allies, options.tasks, options.placement)) != 1:
         raise Refused("give one of --allies ARMY (with --enemies ARMY), --tasks NAME or --placement FILE")
     if options.enemies is not None and options.allies is None:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+UNROLLED = 4  # instants that a scan over time writes out one after another
+
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
     """PyTorch's default for dense and recurrent layers."""
@@ -50,25 +52,76 @@ class Gru(eqx.Module):
 
     def __call__(self, gates: Float[Array, "*batch gates"], memory: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
         """The next memory, given the input's share of the gates (`from_input` of the input)."""
-        reset_in, update_in, new_in = jnp.split(gates, 3, axis=-1)
-        reset_mem, update_mem, new_mem = jnp.split(self.from_memory(memory), 3, axis=-1)
-        reset, update = jax.nn.sigmoid(reset_in + reset_mem), jax.nn.sigmoid(update_in + update_mem)
-        new = jnp.tanh(new_in + reset * new_mem)
-        return (1 - update) * new + update * memory
+        return step(gates, self.from_memory(memory), memory)[0]
 
     def unroll(
         self, inputs: Float[Array, "time *batch inputs"], first: Bool[Array, "time ..."]
     ) -> Float[Array, "time *batch size"]:
         """The memory after each instant, starting from nothing wherever an instant is the first."""
+        return remember_all(self.from_memory, self.from_input(inputs), first)
 
-        def remember(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-            gates, first = now
-            memory = self(gates, jnp.where(first, 0.0, memory))
-            return memory, memory
 
-        gates = self.from_input(inputs)
-        nothing = jnp.zeros((*gates.shape[1:-1], gates.shape[-1] // 3), gates.dtype)
-        return jax.lax.scan(remember, nothing, (gates, first))[1]
+@jax.custom_vjp
+def remember_all(
+    from_memory: Linear, gates: Float[Array, "time *batch gates"], first: Bool[Array, "time ..."]
+) -> Float[Array, "time *batch size"]:
+    """All memories, given the inputs' shares of the gates.
+
+    The gradient is written out because a scan's own does more in every instant than it must: here only what depends on the
+    next instant is done instant by instant, one product; all else, the weights' gradient too, is one product over all of them.
+    """
+
+    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        gates, first = now
+        memory = step(gates, from_memory(jnp.where(first, 0.0, memory)), jnp.where(first, 0.0, memory))[0]
+        return memory, memory
+
+    nothing = jnp.zeros((*gates.shape[1:-1], gates.shape[-1] // 3), gates.dtype)
+    return jax.lax.scan(instant, nothing, (gates, first), unroll=UNROLLED)[1]
+
+
+def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """The next memory, the reset and update gates, the new content, and the memory's part in that."""
+    reset_in, update_in, new_in = jnp.split(gates, 3, axis=-1)
+    reset_mem, update_mem, new_mem = jnp.split(recalled, 3, axis=-1)
+    reset, update = jax.nn.sigmoid(reset_in + reset_mem), jax.nn.sigmoid(update_in + update_mem)
+    new = jnp.tanh(new_in + reset * new_mem)
+    return (1 - update) * new + update * memory, reset, update, new, new_mem
+
+
+def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array]]:
+    """All memories, and what their gradient needs."""
+    memories = remember_all(from_memory, gates, first)
+    return memories, (from_memory, gates, first, memories)
+
+
+def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array) -> tuple[Linear, Array, None]:
+    """Each gate's gradient is the memory's times a factor that is known beforehand."""
+    from_memory, gates, first, memories = kept
+    before = jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]])
+    before = jnp.where(first, 0.0, before)
+    _, reset, update, new, new_mem = step(gates, from_memory(before), before)
+    by_new = (1 - update) * (1 - new**2)
+    by_reset, by_update = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update)
+    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1)
+
+    def instant(later: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+        gradient, by_recalled, update, first = now
+        total = gradient + later
+        share = multiply(jnp.concatenate([total] * 3, axis=-1) * by_recalled, from_memory.weight.T)
+        return jnp.where(first, 0.0, total * update + share), total
+
+    total = jax.lax.scan(
+        instant, jnp.zeros_like(gradient[0]), (gradient, by_recalled, update, first), reverse=True, unroll=UNROLLED
+    )[1]
+    threefold = jnp.concatenate([total] * 3, axis=-1)
+    recalled = threefold * by_recalled
+    rows, columns = before.reshape(-1, before.shape[-1]), recalled.reshape(-1, recalled.shape[-1])
+    weights = Linear(rows.T @ columns, columns.sum(axis=0))
+    return weights, threefold * jnp.concatenate([by_reset, by_update, by_new], axis=-1), None
+
+
+remember_all.defvjp(remember_forward, remember_backward)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:

@@ -1,5 +1,6 @@
 """The `refil` command: finds the command asked for and hands it the rest of the line."""
 
+import os
 import sys
 
 from refil import plugins
@@ -47,6 +48,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print("\nrefil: stopped", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:  # whoever read this, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush does not fail either
+        sys.exit(141)
 
 
 if __name__ == "__main__":

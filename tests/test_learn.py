@@ -8,8 +8,7 @@ import pytest
 
 from refil import learn
 from refil.learn import Learner
-from refil.nets.mixers import Vdn
-from refil.nets.utility import attention_utility
+from refil.methods import vdn_attention
 from refil.types import Model, Spec
 
 
@@ -35,8 +34,8 @@ def test_gradients_are_clipped_to_a_joint_norm(gradient, expected):
 
 
 def model(seed: int) -> Model:
-    sizes = {"recurrent": False, "size": 2, "memory": 1, "heads": 1, "last_action": False}
-    return Model(attention_utility(Spec(1, 1, 1, 2, 1), **sizes, key=jax.random.key(seed)), Vdn())
+    options = vdn_attention.Config(recurrent=False, size=2, memory=1, heads=1, last_action=False)
+    return vdn_attention.build(options, Spec(1, 1, 1, 2, 1)).init(jax.random.key(seed))
 
 
 def test_the_target_is_copied_every_so_many_episodes():

@@ -71,7 +71,7 @@ def test_a_seed_alone_follows_the_same_seed_in_company(three):
 
 
 def test_seeds_differ(three):
-    first, second = (jax.tree.leaves(three[0].learner.model.utility.embed)[0][seed] for seed in (0, 1))
+    first, second = (jax.tree.leaves(three[0].learner.model.utility.encode.embed)[0][seed] for seed in (0, 1))
     assert not np.allclose(first, second)
 
 

@@ -106,4 +106,4 @@ def test_a_models_file_says_what_it_was_trained_for(run):
     with safe_open(run.path / "model_seed_0.safetensors", framework="numpy") as file:
         notes = json.loads(file.metadata()[runs.KIND])
         assert json.loads(notes["trained"])["env"]["agents"] == 3
-        assert np.isfinite(file.get_tensor("utility.embed.weight")).all()
+        assert np.isfinite(file.get_tensor("utility.encode.embed.weight")).all()

@@ -333,4 +333,6 @@ def test_an_update_moves_every_parameter_that_matters(name):
     learner = jax.jit(partial(learn.begin, method, optimiser))(jax.random.key(0))
     learned, _ = jax.jit(partial(learn.update, method, optimiser))(learner, random_episodes(spec, 2), jax.random.key(1))
     moved = jax.tree.map(lambda old, new: bool((old != new).any()), learner.model, learned.model)
-    assert all(jax.tree.leaves(moved))
+    still = {jax.tree_util.keystr(path) for path, moves in jax.tree_util.tree_leaves_with_path(moved) if not moves}
+    # ROMA scales distances of roles from the least to the most of an instant, so that what is added to all is lost.
+    assert still <= ({".utility.unlike.leave.bias"} if name == "roma" else set())

@@ -7,7 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-UNROLLED = 4  # instants that a scan over time writes out one after another
+
+def in_a_row() -> int:
+    """How many instants a scan over time writes out one after another: on a GPU the turns of a loop cost as much as a step."""
+    return 1 if jax.default_backend() == "cpu" else 8
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -70,14 +73,20 @@ def remember_all(
     The gradient is written out because a scan's own does more in every instant than it must: here only what depends on the
     next instant is done instant by instant, one product; all else, the weights' gradient too, is one product over all of them.
     """
+    return remember_in_turn(from_memory, gates, first)[0]
 
-    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+
+def remember_in_turn(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """All memories, and with each its gates and new content (see `step`)."""
+
+    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         gates, first = now
-        memory = step(gates, from_memory(jnp.where(first, 0.0, memory)), jnp.where(first, 0.0, memory))[0]
-        return memory, memory
+        memory = jnp.where(first, 0.0, memory)
+        after = step(gates, from_memory(memory), memory)
+        return after[0], after
 
     nothing = jnp.zeros((*gates.shape[1:-1], gates.shape[-1] // 3), gates.dtype)
-    return jax.lax.scan(instant, nothing, (gates, first), unroll=UNROLLED)[1]
+    return jax.lax.scan(instant, nothing, (gates, first), unroll=in_a_row())[1]
 
 
 def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -89,36 +98,38 @@ def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Ar
     return (1 - update) * new + update * memory, reset, update, new, new_mem
 
 
-def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array]]:
+def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, tuple[Array, ...]]]:
     """All memories, and what their gradient needs."""
-    memories = remember_all(from_memory, gates, first)
-    return memories, (from_memory, gates, first, memories)
+    after = remember_in_turn(from_memory, gates, first)
+    return after[0], (from_memory, first, after)
 
 
-def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array) -> tuple[Linear, Array, None]:
+def remember_backward(kept: tuple[Linear, Array, tuple[Array, ...]], gradient: Array) -> tuple[Linear, Array, None]:
     """Each gate's gradient is the memory's times a factor that is known beforehand."""
-    from_memory, gates, first, memories = kept
-    before = jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]])
-    before = jnp.where(first, 0.0, before)
-    _, reset, update, new, new_mem = step(gates, from_memory(before), before)
+    from_memory, first, (memories, reset, update, new, new_mem) = kept
+    before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
     by_new = (1 - update) * (1 - new**2)
     by_reset, by_update = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update)
-    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1)
+    by_recalled = jnp.stack([by_reset, by_update, by_new * reset], axis=-2)
 
     def instant(later: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
         gradient, by_recalled, update, first = now
         total = gradient + later
-        share = multiply(jnp.concatenate([total] * 3, axis=-1) * by_recalled, from_memory.weight.T)
-        return jnp.where(first, 0.0, total * update + share), total
+        recalled = flat(total[..., None, :] * by_recalled)
+        return jnp.where(first, 0.0, total * update + multiply(recalled, from_memory.weight.T)), total
 
     total = jax.lax.scan(
-        instant, jnp.zeros_like(gradient[0]), (gradient, by_recalled, update, first), reverse=True, unroll=UNROLLED
+        instant, jnp.zeros_like(gradient[0]), (gradient, by_recalled, update, first), reverse=True, unroll=in_a_row()
     )[1]
-    threefold = jnp.concatenate([total] * 3, axis=-1)
-    recalled = threefold * by_recalled
+    recalled = flat(total[..., None, :] * by_recalled)
     rows, columns = before.reshape(-1, before.shape[-1]), recalled.reshape(-1, recalled.shape[-1])
-    weights = Linear(rows.T @ columns, columns.sum(axis=0))
-    return weights, threefold * jnp.concatenate([by_reset, by_update, by_new], axis=-1), None
+    given = jnp.concatenate([recalled[..., : -total.shape[-1]], total * by_new], axis=-1)
+    return Linear(rows.T @ columns, columns.sum(axis=0)), given, None
+
+
+def flat(parts: Float[Array, "*batch parts size"]) -> Float[Array, "*batch columns"]:
+    """Parts side by side."""
+    return parts.reshape(*parts.shape[:-2], -1)
 
 
 remember_all.defvjp(remember_forward, remember_backward)

@@ -14,6 +14,7 @@ from refil.experiment import Experiment
 from refil.settings import Amount, Count, Refused
 
 EXPERIMENTS = "refil.experiments"
+TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ def complete(asked: Experiment, path: Path, end: float | None) -> runs.Run | Non
             raise Refused(f"{path} holds a run with other options: {', '.join(changed)}; choose another --out")
         if finished(run, asked):
             return run
+        if end is not None and end - time.monotonic() < TO_BEGIN:
+            return None
         if end is not None:
             asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
         return run if train.run(asked, run, resume) else None

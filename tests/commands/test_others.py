@@ -139,3 +139,10 @@ def test_list_prints_the_papers_table_with_parameter_counts(refil):
     assert rows["refil"] == ["REFIL", "yes", "attention", "QMIX", "106,574", "306,304"]
     assert rows["qmix_mean_pooling"] == ["QMIX (Mean Pooling)", "no", "mean pooling", "QMIX", "73,934", "175,744"]
     assert len(rows) >= 14
+
+
+def test_a_sweep_begins_nothing_that_it_has_no_time_for(refil, tmp_path):
+    out, _, code = refil("sweep", "figure_2b", "--out", str(tmp_path), "--seeds", "1", "--steps", "50", "--stop-after", "0.1")
+    assert code == 130
+    assert "The same command goes on" in out
+    assert not list(tmp_path.glob("*/metrics.jsonl"))

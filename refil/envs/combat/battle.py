@@ -104,8 +104,11 @@ def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:
     @batches_last
     def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
         traits = game.table[world.kind]
-        step = lambda _, now: tick.tick(now, traits, jitter, game)  # noqa: E731
-        return jax.lax.fori_loop(0, LOOPS, step, world, unroll=1 if jax.default_backend() == "cpu" else UNROLLED)
+
+        def loop(_: Array, now: World) -> World:
+            return tick.tick(now, traits, jitter, game)
+
+        return jax.lax.fori_loop(0, LOOPS, loop, world, unroll=1 if jax.default_backend() == "cpu" else UNROLLED)
 
     return pass_loops
 

@@ -5,12 +5,15 @@ import os
 import shutil
 import tempfile
 
-# Many tests train the same tiny game, some in processes of their own: what one has compiled serves them all.
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # else another process of this session has made one
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="refil-tests-")
-    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+# Many tests train the same tiny game, some in processes of their own: what one has compiled serves them all. Each worker has a
+# folder of its own, because one may read what another is just writing.
+if "REFIL_TEST_CACHE" not in os.environ:
+    os.environ["REFIL_TEST_CACHE"] = tempfile.mkdtemp(prefix="refil-tests-")
+    atexit.register(shutil.rmtree, os.environ["REFIL_TEST_CACHE"], ignore_errors=True)
+worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["REFIL_TEST_CACHE"], worker)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
-from jaxtyping import install_import_hook
+from jaxtyping import install_import_hook  # noqa: E402 (the cache must have its place first)
 
 hook = install_import_hook("refil", "beartype.beartype")

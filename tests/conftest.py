@@ -13,6 +13,8 @@ if "REFIL_TEST_CACHE" not in os.environ:
 worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["REFIL_TEST_CACHE"], worker)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+# Programs here run for moments and are compiled for seconds: better to compile them quickly.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 from jaxtyping import install_import_hook  # noqa: E402 (the cache must have its place first)
 

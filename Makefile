@@ -16,12 +16,12 @@ test: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(DEV_READY)
-	$(BIN)/ruff check refil tests docs
-	$(BIN)/ruff format --check refil tests docs
+	$(BIN)/ruff check refil tests docs benchmarks
+	$(BIN)/ruff format --check refil tests docs benchmarks
 
 format: $(DEV_READY)
-	$(BIN)/ruff check --fix refil tests docs
-	$(BIN)/ruff format refil tests docs
+	$(BIN)/ruff check --fix refil tests docs benchmarks
+	$(BIN)/ruff format refil tests docs benchmarks
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "refil needs Python 3.11 or newer; try make PYTHON=python3.11"'

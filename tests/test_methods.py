@@ -208,6 +208,16 @@ def test_the_joint_value_never_falls_when_a_utility_rises(name, kind, seed):
         assert (np.asarray(slope)[..., 0] > 0).all()  # the first agent is always there
 
 
+@every_method
+def test_every_method_can_learn_group_matching(name):
+    """Its defaults there are feed-forward with a linear mixer; that everything fits together is seen without compiling."""
+    loop = experiment.default("group_matching", name).build()
+    model = jax.eval_shape(loop.method.init, jax.random.key(0))
+    episodes = random_episodes(loop.env.spec, 0)
+    gradient = jax.eval_shape(jax.grad(lambda *given: loop.method.loss(*given)[0]), model, model, episodes, jax.random.key(0))
+    assert jax.tree.structure(gradient) == jax.tree.structure(model)
+
+
 @every_case
 @pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action"])
 def test_gradients_are_finite_whatever_is_seen(name, kind, state):

@@ -119,7 +119,7 @@ def looped(battle: "Battle", command: "Command", world: "World", key: Any) -> "I
 
     from refil.envs.combat import fight
 
-    step = jax.jit(lambda world, key: fight.watch(battle, command, world, key))
+    step = jax.jit(lambda world, key: fight.step_by_loops(battle, command, world, key))
     over = False
     while not over:
         seen, over = step(world, key)

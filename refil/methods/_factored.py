@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from refil import imagination, td
 from refil.imagination import Partition
 from refil.nets.attention import attention
-from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn
+from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, hyper
 from refil.nets.pooling import Kind, pooling
 from refil.nets.utility import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import Count, Refused, Share
@@ -23,14 +23,20 @@ Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
 
 
 @dataclass(frozen=True)
-class AgentOptions:
-    """The network that every agent runs."""
+class NetOptions:
+    """What all networks have."""
 
     discount: Share = 0.99  # what the next step is worth beside this one
-    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the encoder)
     size: Count = Defaults.size  # width of embeddings and encoders
-    memory: Count = 64  # width of the memory
     last_action: bool = Defaults.last_action  # networks read every agent's last action
+
+
+@dataclass(frozen=True)
+class AgentOptions(NetOptions):
+    """The network that every agent runs."""
+
+    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the encoder)
+    memory: Count = 64  # width of the memory
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,7 @@ class ImaginedOptions:
     groups: Count = 2  # sub-groups that entities are split into by chance
 
 
-def attending(options: UtilityOptions) -> Gathering:
-    """Attention layers of these options."""
-    return attending_heads(options.size, options.heads)
-
-
-def attending_heads(size: int, heads: int) -> Gathering:
+def attending(size: int, heads: int) -> Gathering:
     """Attention layers of this width and so many heads."""
     if size % heads:
         raise Refused(f"--method.size {size} must be a multiple of --method.heads {heads}")
@@ -103,20 +104,21 @@ def qmix(
     options: MixingOptions, size: int, last_action: bool, spec: Spec, gather: Gathering, key: PRNGKeyArray
 ) -> AttentionQmix | LinearQmix:
     """A fresh mixing network around layers of this kind."""
-    return MIXERS[options.mixer](spec, size, options.mixing, gather, options.positive, last_action, key)
+    make = partial(hyper, width(spec, last_action), size, options.mixing, gather)
+    return MIXERS[options.mixer](make, options.positive, spec.actions if last_action else 0, key)
 
 
 def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model with attention in utilities and mixer."""
     key_utility, key_mixer = jax.random.split(key)
-    gather = attending(options)
+    gather = attending(options.size, options.heads)
     mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
     return Model(utility(options, spec, gather, key_utility), mixer)
 
 
 def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model that adds utilities up."""
-    return Model(utility(options, spec, attending(options), key), Vdn())
+    return Model(utility(options, spec, attending(options.size, options.heads), key), Vdn())
 
 
 def pooled(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:

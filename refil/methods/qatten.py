@@ -78,7 +78,7 @@ def build(config: Config, spec: Spec) -> Method:
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model."""
     key_utility, *keys = jax.random.split(key, 5)
-    gather, inputs = attending(config), width(spec, config.last_action)
+    gather, inputs = attending(config.size, config.heads), width(spec, config.last_action)
     wide = config.mixing_heads * config.mixing
     mixer = Qatten(
         query=hyper(inputs, config.size, wide, gather, keys[0]),

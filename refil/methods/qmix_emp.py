@@ -32,7 +32,7 @@ def build(config: Config, spec: Spec) -> Method:
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model: messages in the utility, attention in the mixer."""
     key_encode, key_utility, key_mixer = jax.random.split(key, 3)
-    gather = attending(config)
+    gather = attending(config.size, config.heads)
     encode = message_encoder(width(spec, config.last_action), config.size, config.heads, config.rounds, key_encode)
     utility = scoring_utility(spec, encode, config.recurrent, config.size, config.memory, config.last_action, key_utility)
     return Model(utility, qmix(config, config.size, config.last_action, spec, gather, key_mixer))

@@ -80,7 +80,7 @@ def build(config: Config, spec: Spec) -> Method:
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model."""
     keys = jax.random.split(key, 6)
-    gather, inputs = attending(config), width(spec, config.last_action)
+    gather, inputs = attending(config.size, config.heads), width(spec, config.last_action)
     acted = (config.memory if config.recurrent else config.size) + spec.actions
     mixer = Qtran(
         encode_joint=entity_encoder(inputs, config.size, gather, keys[0]),

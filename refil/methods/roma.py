@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil import td
-from refil.methods._factored import HeadOptions, Loss, MixingOptions, attending_heads, goal, joint_value, qmix, width
+from refil.methods._factored import HeadOptions, Loss, MixingOptions, NetOptions, attending, goal, joint_value, qmix, width
 from refil.nets.layers import LayerNorm, Linear, gru, layer_norm, linear
 from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
-from refil.settings import Amount, Count, Share
-from refil.types import Card, Defaults, Episode, Method, Model, Observation, Spec, rows
+from refil.settings import Amount, Count
+from refil.types import Card, Episode, Method, Model, Observation, Spec, rows
 
 LEAST_VARIANCE = 0.002
 MOST_INNER = 2000.0
@@ -25,13 +25,10 @@ CARD = Card("ROMA (Attention)", "attention, roles", "QMIX")
 
 
 @dataclass(frozen=True)
-class Config(MixingOptions, HeadOptions):
+class Config(MixingOptions, HeadOptions, NetOptions):
     """Options of ROMA."""
 
-    discount: Share = 0.99  # what the next step is worth beside this one
-    size: Count = Defaults.size  # width of embeddings and attention
     memory: Count = 64  # width of the memory
-    last_action: bool = Defaults.last_action  # networks read every agent's last action
     role: Count = 3  # numbers in a role
     role_layer: Count = 16  # width of the layers that make roles and what follows from them
     sample_roles: bool = True  # draw roles, in play as in learning; else take their means
@@ -157,7 +154,7 @@ def build(config: Config, spec: Spec) -> Method:
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model."""
     keys = jax.random.split(key, 9)
-    gather, inputs = attending_heads(config.size, config.heads), width(spec, config.last_action)
+    gather, inputs = attending(config.size, config.heads), width(spec, config.last_action)
     trunk = Recurrent(
         encode=entity_encoder(inputs, config.size, gather, keys[0]),
         digest=linear(config.size, config.memory, keys[1]),

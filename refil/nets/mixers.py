@@ -12,10 +12,11 @@ from refil.nets.attention import HIDDEN, Reading
 from refil.nets.layers import Linear, linear
 from refil.nets.pooling import PooledReading
 from refil.nets.utility import Gather
-from refil.types import Observation, Spec, rows
+from refil.types import Observation, rows
 
 Positive = Literal["softmax", "absolute"]
 AnyReading = Reading | PooledReading
+Making = Callable[[PRNGKeyArray], "Hyper"]  # makes a fresh hypernetwork
 
 
 class Hyper(eqx.Module):
@@ -161,34 +162,14 @@ AMONG_AGENTS: dict[Positive, Callable[[Array, Array], Array]] = {
 AMONG_COLUMNS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
 
 
-def attention_qmix(
-    spec: Spec,
-    size: int,
-    mixing: int,
-    gather: Callable[[PRNGKeyArray], Gather],
-    positive: Positive,
-    last_action: bool,
-    key: PRNGKeyArray,
-) -> AttentionQmix:
+def attention_qmix(make: Making, positive: Positive, actions_read: int, key: PRNGKeyArray) -> AttentionQmix:
     """A fresh attention QMIX mixer."""
-    actions_read = spec.actions if last_action else 0
-    hypers = [hyper(spec.features + actions_read, size, mixing, gather, k) for k in jax.random.split(key, 4)]
-    return AttentionQmix(*hypers, positive, actions_read)
+    return AttentionQmix(*map(make, jax.random.split(key, 4)), positive, actions_read)
 
 
-def linear_qmix(
-    spec: Spec,
-    size: int,
-    mixing: int,
-    gather: Callable[[PRNGKeyArray], Gather],
-    positive: Positive,
-    last_action: bool,
-    key: PRNGKeyArray,
-) -> LinearQmix:
-    """A fresh linear mixer; `mixing` columns are averaged into one."""
-    actions_read = spec.actions if last_action else 0
-    hypers = [hyper(spec.features + actions_read, size, mixing, gather, k) for k in jax.random.split(key, 2)]
-    return LinearQmix(*hypers, positive, actions_read)
+def linear_qmix(make: Making, positive: Positive, actions_read: int, key: PRNGKeyArray) -> LinearQmix:
+    """A fresh linear mixer; the columns that its hypernetworks make are averaged into one."""
+    return LinearQmix(*map(make, jax.random.split(key, 2)), positive, actions_read)
 
 
 MIXERS = {"attention": attention_qmix, "linear": linear_qmix}

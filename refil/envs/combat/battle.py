@@ -144,7 +144,7 @@ def table_of(pairs: list[tuple[Army, Army]], profile: str) -> Table:
     names = sorted((letters[letter] for letter in wanted), key=lambda name: known[name].UNIT.number)
     units = [known[name].UNIT if profile == "smac" else known[name].SMACLITE for name in names]
     if missing := [name for name, unit in zip(names, units, strict=True) if unit is None]:
-        raise Refused(f"SMAClite has no {', '.join(missing)}; use --profile smac")
+        raise Refused(f"SMAClite has no {', '.join(missing)}; it is in the smac profile")
     return Table(tuple(names), tuple(units))
 
 

@@ -12,6 +12,7 @@ from refil.envs.combat import reward, tick
 from refil.envs.combat.battle import Battle
 from refil.envs.combat.rules import LOOPS
 from refil.envs.combat.world import World
+from refil.types import Outcome
 
 Command = Callable[[Battle, World, PRNGKeyArray], World]
 
@@ -44,16 +45,21 @@ def fight(battle: Battle, command: Command, worlds: World, keys: Key[Array, " ba
     return Fights(result, ended.time, returns, worlds, ended)
 
 
-def one_step(battle: Battle, command: Command, world: World, key: PRNGKeyArray, time: Array):
+def one_step(battle: Battle, command: Command, world: World, key: PRNGKeyArray, time: Array) -> tuple[World, Outcome]:
     """The script's orders, then eight loops."""
-    key_command, key_loops = jax.random.split(jax.random.fold_in(key, time))
+    key_command, key_loops = keys_at(key, time)
     after = battle.pass_time(command(battle, world, key_command), key_loops)
     return after, battle.outcome(world, after)
 
 
-def watch(battle: Battle, command: Command, world: World, key: PRNGKeyArray) -> tuple[World, Bool[Array, ""]]:
+def keys_at(key: PRNGKeyArray, time: Int[Array, ""]) -> Key[Array, "2"]:
+    """For what a script leaves to chance in a step, and for what the battle does."""
+    return jax.random.split(jax.random.fold_in(key, time))
+
+
+def step_by_loops(battle: Battle, command: Command, world: World, key: PRNGKeyArray) -> tuple[World, Bool[Array, ""]]:
     """One step loop by loop: the world after each, and whether the battle is over."""
-    key_command, key_loops = jax.random.split(jax.random.fold_in(key, world.time.astype(jnp.int32)))
+    key_command, key_loops = keys_at(key, world.time)
     ordered, jitter = command(battle, world, key_command), battle.jitter(key_loops)
     traits = battle.game.table[world.kind]
 

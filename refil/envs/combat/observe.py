@@ -43,7 +43,7 @@ def features(
     world: World, traits: Traits, available: Bool[Array, "agents actions"], game: Game
 ) -> Float[Array, "units features"]:
     """One row per unit: tag and type, also of the dead; what it may do, its strength and place, while it lives."""
-    ally = jnp.arange(game.units) < game.allies
+    ally = ~game.enemies
     may = jnp.pad(available[:, orders.NORTH :], ((0, game.units - game.allies), (0, 0)))
     strength = [world.health / jnp.maximum(traits.health, 1.0)]
     if game.table.any("shield"):

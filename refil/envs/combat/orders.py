@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from refil.envs.combat import opponent
+from refil.envs.combat import targeting
 from refil.envs.combat.rules import ORDER_RANGE, STRIDE
-from refil.envs.combat.unit import AIR, GROUND, Traits
+from refil.envs.combat.unit import GROUND, Traits
 from refil.envs.combat.world import NOBODY, Arena, Game, World
 
 NOTHING, STOP, NORTH, SOUTH, EAST, WEST, FIRST_TARGET = range(7)
@@ -43,10 +43,9 @@ def available(world: World, traits: Traits, game: Game) -> Bool[Array, "agents a
     allies = slice(0, game.allies)
     alive = world.alive[allies, None]
     distance = jnp.sqrt((world.x[allies, None] - world.x) ** 2 + (world.y[allies, None] - world.y) ** 2)
-    enemies = jnp.arange(game.units) >= game.allies
     others = jnp.arange(game.units) != jnp.arange(game.allies)[:, None]
-    walks = (traits.plane & GROUND) != 0  # healers are offered all who do not fly
-    wanted = jnp.where(traits.heals[allies, None], ~enemies & others & walks & (traits.plane != AIR), enemies)
+    walks = (traits.plane & GROUND) != 0  # healers are offered all who do not only fly
+    wanted = jnp.where(traits.heals[allies, None], ~game.enemies & others & walks, game.enemies)
     near = wanted & world.alive & (distance <= ORDER_RANGE) & alive
     owner = tag_owner(world, game)[: actions(game) - FIRST_TARGET]
     targets = near[:, jnp.maximum(owner, 0)] & (owner >= 0)
@@ -68,12 +67,11 @@ def on(x: Array, y: Array, arena: Arena) -> Bool[Array, "..."]:
 
 def give(world: World, actions: Int[Array, " agents"], traits: Traits, game: Game) -> World:
     """Agents' units take their orders; one that cannot be carried out is refused."""
-    allies = jnp.arange(game.units) < game.allies
     actions = jnp.pad(actions, (0, game.units - game.allies))
     aims = actions >= FIRST_TARGET
     target = tag_owner(world, game)[jnp.clip(actions - FIRST_TARGET, 0, game.units - 1)]
-    refused = aims & ~(opponent.can_hit(target, traits, game) | opponent.can_mend(target, traits, game))
-    keeps = ~allies | ((refused | (actions == NOTHING)) & game.rules.refused_keeps_order)
+    refused = aims & ~(targeting.can_hit(target, traits, game) | targeting.can_mend(target, traits, game))
+    keeps = game.enemies | ((refused | (actions == NOTHING)) & game.rules.refused_keeps_order)
     move = jnp.where(aims, STOP, actions)
     new = replace(
         world,

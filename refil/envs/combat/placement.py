@@ -94,8 +94,8 @@ def check(number: int, unit: Any) -> tuple[dict[str, float], Unit]:
         raise Refused(f"unit {number} has {', '.join(unknown)}; it may have {', '.join(STRENGTHS)}")
     if unit["team"] not in TEAMS:
         raise Refused(f"unit {number} has the team {unit['team']!r}; there are {', '.join(TEAMS)}")
-    if not isinstance(unit["type"], str):
-        raise Refused(f"unit {number} has the type {unit['type']!r}; it is a name")
+    if unit["type"] not in (types := plugins.names(UNITS)):  # a path to a file, which load would run, is no type either
+        raise Refused(f"unit {number} has the type {unit['type']!r}; there are {', '.join(types)}")
     numbers = {name: unit[name] for name in ("x", "y", *STRENGTHS) if name in unit}
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -139,7 +139,7 @@ def read_actions(actions: Any, allies: int, slot: list[int], tag: np.ndarray) ->
 def read_action(word: Any, slot: list[int], tag: np.ndarray) -> int:
     """An action's number."""
     plain: dict[str, int] = {"stop": orders.STOP} | {name: orders.NORTH + number for number, name in enumerate(orders.MOVES)}
-    if word in plain:
+    if isinstance(word, str) and word in plain:
         return plain[word]
     match str(word).split():
         case ["target", number] if number.isdecimal() and int(number) < len(slot):

@@ -28,7 +28,7 @@ def outcome(world: World, game: Game, healers_alone_lose: bool) -> Int[Array, ""
     """Won, lost, both dead or undecided. A side with only healers left has lost, allies first, where that rule is on."""
     if game.allies in (0, game.units):  # a situation with one side alone has nothing to decide
         return jnp.asarray(UNDECIDED)
-    ally = jnp.arange(game.units) < game.allies
+    ally = ~game.enemies
     fights = world.alive
     if healers_alone_lose and game.table.any("heal"):
         fights &= ~game.table[world.kind].heals

@@ -1,5 +1,7 @@
 """The first instant of a battle: two armies on opposite sides, units of a type bunched together."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +43,7 @@ def still(
         going=no,
         goal_x=x,
         goal_y=y,
-        time=jnp.zeros((), jnp.int16),
+        time=jnp.zeros((), jnp.int32),
     )
 
 
@@ -50,7 +52,7 @@ def spawn(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> World:
     key_place, key_tags = jax.random.split(key)
     x, y = places(kind, key_place, game)
     world = still(kind, x, y, tags(kind, key_tags, game), game)
-    return attack(world, game, jnp.arange(game.units) >= game.allies)
+    return attack(world, game, game.enemies)
 
 
 def attack(world: World, game: Game, side: Array) -> World:
@@ -62,21 +64,19 @@ def attack(world: World, game: Game, side: Array) -> World:
     if not game.arena.rotates:  # the classic maps' trigger names the spawn point itself
         goal_x, goal_y = (middle[jnp.argmin(side)] for middle in points(jnp.zeros(()), game))
     ordered = side & world.present
-    return World(
-        **{
-            **vars(world),
-            "roams": world.roams | ordered,
-            "going": world.going | ordered,
-            "goal_x": jnp.where(ordered, goal_x, world.goal_x),
-            "goal_y": jnp.where(ordered, goal_y, world.goal_y),
-        }
+    return replace(
+        world,
+        roams=world.roams | ordered,
+        going=world.going | ordered,
+        goal_x=jnp.where(ordered, goal_x, world.goal_x),
+        goal_y=jnp.where(ordered, goal_y, world.goal_y),
     )
 
 
 def points(angle: Float[Array, ""], game: Game) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
     """Where the army of each unit starts; at angle 0 the enemies are in the east on the classic maps."""
     arena = game.arena
-    ally = jnp.arange(game.units) < game.allies
+    ally = ~game.enemies
     angle = angle if arena.rotates else jnp.asarray(np.pi, jnp.float32)
     sign = jnp.where(ally, 1.0, -1.0) * arena.apart
     return arena.centre + sign * jnp.cos(angle), arena.centre + sign * jnp.sin(angle)
@@ -87,7 +87,7 @@ def places(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> tuple[F
     key_angle, key_jitter, key_turn = jax.random.split(key, 3)
     angle = jax.random.uniform(key_angle, (), maxval=2 * np.pi)
     x, y = points(angle, game)
-    ally = jnp.arange(game.units) < game.allies
+    ally = ~game.enemies
     blocks = len(game.table.units) + 1  # of an army: one for each type, and one for empty slots
     block = kind + 1 + jnp.where(ally, 0, blocks)
     jitter = jax.random.uniform(key_jitter, (2, 2 * blocks), minval=-JITTER, maxval=JITTER)

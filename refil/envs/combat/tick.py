@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from refil.envs.combat import motion, opponent
+from refil.envs.combat import motion, targeting
 from refil.envs.combat.rules import QUIET
 from refil.envs.combat.unit import Shots, Traits
 from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
@@ -25,7 +25,7 @@ def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], gam
 
 def aim(world: World, traits: Traits, game: Game) -> World:
     """Everyone has a target, or none; one whose target died stands idle, its weapon ready."""
-    target = opponent.retarget(world, traits, game)
+    target = targeting.retarget(world, traits, game)
     lost = (world.target >= 0) & (target < 0) & ~world.roams
     return replace(world, target=target, going=world.going & ~lost)
 
@@ -33,7 +33,7 @@ def aim(world: World, traits: Traits, game: Game) -> World:
 def walk(world: World, traits: Traits, game: Game) -> World:
     """Who has a target out of reach goes there, who has none goes to its goal, all others hold their place."""
     aims = world.target >= 0
-    target_x, target_y, edge = opponent.way_to(world.target, world, traits)
+    target_x, target_y, edge = targeting.way_to(world.target, world, traits)
     way_x = jnp.where(aims, target_x, world.goal_x - world.x)
     way_y = jnp.where(aims, target_y, world.goal_y - world.y)
     way = jnp.sqrt(way_x**2 + way_y**2)
@@ -55,7 +55,7 @@ def shoot(
     """All shots of this loop hit at the same moment; also says who was hurt."""
     cooldown = jnp.maximum(world.cooldown - 1.0, 0.0)
     ready = world.alive & traits.armed & (world.target >= 0) & (cooldown <= 0)
-    fires = ready & (opponent.way_to(world.target, world, traits)[2] <= traits.range)
+    fires = ready & (targeting.way_to(world.target, world, traits)[2] <= traits.range)
     victims = hurt_by(world, traits, game) & fires[:, None] & world.alive[None]
     power = traits.damage[:, None] + jnp.where(
         (traits.bonus_against[:, None] & traits.attributes[None]) != 0, traits.bonus[:, None], 0.0
@@ -75,7 +75,7 @@ def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units unit
         offset_x=world.x[None] - world.x[:, None],
         offset_y=world.y[None] - world.y[:, None],
         radius=traits.radius,
-        hittable=opponent.hittable(traits, game),
+        hittable=targeting.hittable(traits, game),
     )
     if len(game.table.effects) == 1:
         return next(iter(game.table.effects))(shots)
@@ -113,8 +113,8 @@ def struck(
 
 def mend(world: World, traits: Traits, game: Game) -> World:
     """Healers in reach of their target mend it, if it survived; each pays for what it gave."""
-    mendable = opponent.can_mend(world.target, traits, game)
-    near = opponent.way_to(world.target, world, traits)[2] <= traits.range
+    mendable = targeting.can_mend(world.target, traits, game)
+    near = targeting.way_to(world.target, world, traits)[2] <= traits.range
     missing = of(traits.health - world.health, world.target)
     able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
     given = jnp.where(world.alive & mendable & near & of(world.alive, world.target), jnp.minimum(able, missing), 0.0)

@@ -103,6 +103,8 @@ def test_healers_go_for_the_hurt():
 
 SMACLITE = [  # SMAClite's own runs, 20 of each: army, script, wins, steps and their spread
     ("3s2z", "nearest", 0.25, 46.7, 6.7),
+    ("3s2z", "focus", 0.25, 48.0, 7.5),
+    ("5s3z", "nearest", 0.10, 54.5, 7.7),
     ("5s3z", "focus", 0.10, 52.5, 7.0),
     ("8m", "nearest", 0.30, 23.2, 2.8),
     ("8m", "focus", 0.45, 24.6, 2.9),

@@ -1,4 +1,4 @@
-"""How roaming units choose whom to go for: what the game does for units that attack-move."""
+"""Who can hurt or mend whom, and how roaming units choose whom to go for: what the game does for units that attack-move."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int

@@ -7,13 +7,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
 
-.PHONY: train test lint format
+.PHONY: train test test-gpu lint format
 
 train: $(READY)
 	$(BIN)/refil train group_matching --env.agents 3 --env.cells 5 --env.horizon 8 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-gpu: $(DEV_READY)
+	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 lint: $(DEV_READY)
 	$(BIN)/ruff check refil tests docs benchmarks

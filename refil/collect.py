@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from refil import act, fold
+from refil.fold import Places
 from refil.types import Env, Episode, Model, Observation, Recording
 
 CHANCE = 7  # sets the key of networks that leave something to chance apart from that of the choice of actions
@@ -107,11 +108,11 @@ def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> 
     return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
 
 
-def recall(env: Env, recordings: Recording, rows: int | None = None) -> Episode:
-    """See a batch of recorded episodes again, folded onto so many rows of time (as many as episodes, unless told)."""
-    count = len(recordings.won)
-    folded, number, first = fold.fold(recordings, rows or count)
+def recall(env: Env, recordings: Recording, places: Places | None = None) -> Episode:
+    """See a batch of recorded episodes again, folded onto fewer rows of time if they have places there."""
+    folded, number, first = fold.fold(recordings, places)
     before = jnp.full_like(folded.actions[:, :1], -1)
     last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, folded.actions], axis=1))
     observations = see(env, folded.states, last_action)
+    count = len(recordings.won)
     return Episode(observations, number, folded.actions, folded.rewards, folded.terminated, folded.valid, count)

@@ -4,8 +4,7 @@ A team that has learned its task needs a few steps where the horizon allows many
 batch costs a quarter; each row still has the length of the horizon, and nothing that is learned from it changes.
 """
 
-from typing import NamedTuple
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
@@ -13,12 +12,13 @@ from jaxtyping import Array, Bool, Int
 from refil.types import Recording
 
 
-class Places(NamedTuple):
+class Places(eqx.Module):
     """Where each episode lies: its row, its first instant there, and how many instants it has."""
 
-    row: Int[Array, " episodes"]
-    start: Int[Array, " episodes"]
-    instants: Int[Array, " episodes"]
+    row: Int[Array, "*batch episodes"]
+    start: Int[Array, "*batch episodes"]
+    instants: Int[Array, "*batch episodes"]
+    rows: int = eqx.field(static=True)
 
 
 def sizes(batch: int) -> tuple[int, ...]:
@@ -26,10 +26,9 @@ def sizes(batch: int) -> tuple[int, ...]:
     return tuple(batch // factor for factor in (4, 2, 1) if batch % factor == 0)
 
 
-def arrange(recordings: Recording, rows: int) -> tuple[Places, Bool[Array, ""]]:
+def arrange(valid: Bool[Array, "episodes time"], rows: int) -> tuple[Places, Bool[Array, ""]]:
     """A place for every episode, longest first, each on the first row with room; and whether all found one."""
-    instants = recordings.valid.sum(axis=-1) + 1
-    room = jnp.full((rows,), recordings.valid.shape[-1] + 1)
+    instants, room_of_row = valid.sum(axis=-1) + 1, valid.shape[-1] + 1
 
     def place(room: Array, instants: Array) -> tuple[Array, tuple[Array, Array]]:
         row = jnp.argmax(room >= instants)
@@ -37,20 +36,24 @@ def arrange(recordings: Recording, rows: int) -> tuple[Places, Bool[Array, ""]]:
         return room.at[row].add(-instants), (row, left)
 
     longest_first = jnp.argsort(-instants)
-    room, (row, left) = jax.lax.scan(place, room, instants[longest_first])
+    room, (row, left) = jax.lax.scan(place, jnp.full((rows,), room_of_row), instants[longest_first])
     back = jnp.argsort(longest_first)
-    start = recordings.valid.shape[-1] + 1 - left[back]
-    return Places(row[back], start, instants), (room >= 0).all()
+    return Places(row[back], room_of_row - left[back], instants, rows), (room >= 0).all()
 
 
-def fold(recordings: Recording, rows: int) -> tuple[Recording, Int[Array, "rows instants"], Bool[Array, "rows instants"]]:
-    """The folded batch; which of the episodes each instant is from; and which instants are the first of theirs."""
+def fold(
+    recordings: Recording, places: Places | None
+) -> tuple[Recording, Int[Array, "rows instants"], Bool[Array, "rows instants"]]:
+    """The folded batch; which of the episodes each instant is from; and which instants are the first of theirs.
+
+    Without places, each episode has a row of its own.
+    """
     episodes, horizon = recordings.valid.shape
     time = jnp.arange(horizon + 1)
-    if rows == episodes:  # as they are
+    if places is None:
         shape = episodes, horizon + 1
         return recordings, jnp.broadcast_to(jnp.arange(episodes)[:, None], shape), jnp.broadcast_to(time == 0, shape)
-    places, _ = arrange(recordings, rows)
+    rows = places.rows
     # Every instant of every episode writes its number where it lies; places that none takes repeat an episode's padding.
     there = places.row[:, None] * (horizon + 1) + places.start[:, None] + time
     there = jnp.where(time < places.instants[:, None], there, rows * (horizon + 1))

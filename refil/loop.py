@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil import act, collect, fold, learn, replay
+from refil.fold import Places
 from refil.learn import Learner
 from refil.replay import Replay
 from refil.settings import Amount, Count, Refused, Share, Whole
@@ -176,15 +177,17 @@ def improve(
     batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, schedule.batch, keys[:, :, 0]))
 
     sizes = fold.sizes(schedule.batch)
-    fitting = jnp.stack([jax.vmap(jax.vmap(partial(fits, rows)))(batches).all(axis=1) for rows in sizes])
+    folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < schedule.batch]
+    fitting = jnp.stack([*(fits.all(axis=1) for _, fits in folds), jnp.ones_like(ready)])
     choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
     order = jnp.argsort(choice)
-    branches = [idle, *(partial(learn_folded, loop, rows) for rows in sizes)]
+    branches = [idle, *(partial(learn_folded, loop, number) for number in range(len(sizes)))]
 
     def learn_group(group: PyTree) -> tuple[Learner, Array]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
 
-    seeds = choice, training.learner, batches, training.episodes, keys[:, :, 1], ready
+    places = *(places for places, _ in folds), None  # the last has all episodes as they are
+    seeds = choice, training.learner, batches, places, training.episodes, keys[:, :, 1], ready
     size = group_size(schedule.seeds)
     groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
     learned = jax.lax.map(learn_group, groups)
@@ -198,13 +201,8 @@ def group_size(seeds: int) -> int:
     return max(size for size in range(1, 9) if seeds % size == 0)
 
 
-def fits(rows: int, batch: Recording) -> Bool[Array, ""]:
-    """Whether a batch of episodes can be folded onto so many rows; unfolded it always can."""
-    return jnp.asarray(True) if rows == len(batch.won) else fold.arrange(batch, rows)[1]
-
-
 def idle(
-    learner: Learner, batches: Recording, episodes: Array, keys: Key[Array, "seeds updates"], ready: Array
+    learner: Learner, batches: Recording, places: PyTree, episodes: Array, keys: Key[Array, "seeds updates"], ready: Array
 ) -> tuple[Learner, Array]:
     """No update."""
     return learner, jnp.zeros(ready.shape)
@@ -212,26 +210,29 @@ def idle(
 
 def learn_folded(
     loop: Loop,
-    rows: int,
+    number: int,
     learner: Learner,
     batches: Recording,
+    places: tuple[Places | None, ...],
     episodes: Int[Array, " seeds"],
     keys: Key[Array, "seeds updates"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Float[Array, " seeds"]]:
-    """A group of seeds learns from each of its batches in turn, folded."""
+    """A group of seeds learns from each of its batches in turn, folded the way that this number says."""
 
-    def update(learner: Learner, batch: Recording, episodes: Array, key: PRNGKeyArray) -> tuple[Learner, Array]:
-        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, rows), key)
+    def update(
+        learner: Learner, batch: Recording, places: Places | None, episodes: Array, key: PRNGKeyArray
+    ) -> tuple[Learner, Array]:
+        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, places), key)
         return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics["loss"]
 
-    def step(learner: Learner, now: tuple[Recording, Array, Array]) -> tuple[Learner, Array]:
-        batch, keys, number = now
+    def step(learner: Learner, now: tuple[Recording, Places | None, Array, Array]) -> tuple[Learner, Array]:
+        batch, places, keys, number = now
         over_seeds = for_one if len(ready) == 1 else jax.vmap
-        learned, losses = over_seeds(update)(learner, batch, episodes + number, keys)
+        learned, losses = over_seeds(update)(learner, batch, places, episodes + number, keys)
         return jax.tree.map(partial(collect.keep, ready), learned, learner), jnp.where(ready, losses, 0.0)
 
-    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, keys))
+    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, places[number], keys))
     learner, losses = jax.lax.scan(step, learner, (*in_turn, jnp.arange(loop.schedule.envs)))
     return learner, losses.sum(axis=0)
 

@@ -16,6 +16,16 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 # Programs here run for moments and are compiled for seconds: better to compile them quickly.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-from jaxtyping import install_import_hook  # noqa: E402 (the cache must have its place first)
+import jax  # noqa: E402 (the cache must have its place first)
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("refil", "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked gpu need one; `make test-gpu` runs them."""
+    if jax.default_backend() != "gpu":
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="needs a GPU"))

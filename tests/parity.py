@@ -11,7 +11,8 @@ import numpy as np
 from refil import plugins, settings
 from refil.envs import group_matching
 from refil.nets.attention import Attention
-from refil.nets.layers import Gru, Linear
+from refil.nets.gru import Gru
+from refil.nets.layers import Linear
 from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
 from refil.nets.pooling import Pooling
 from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent

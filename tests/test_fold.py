@@ -40,19 +40,20 @@ def test_a_folded_batch_has_the_same_loss_and_gradient(played, rows, longest):
     loop, model, batch = played
     if longest:  # one that fills a row alone
         batch = replace(batch, valid=batch.valid.at[3].set(True))
-    assert fold.arrange(batch, rows)[1]
+    places, fitted = fold.arrange(batch.valid, rows)
+    assert fitted
 
-    def loss(model, rows):
-        return loop.method.loss(model, model, collect.recall(loop.env, batch, rows), jax.random.key(2))[0]
+    def loss(model, places):
+        return loop.method.loss(model, model, collect.recall(loop.env, batch, places), jax.random.key(2))[0]
 
-    plain, folded = (jax.jit(jax.value_and_grad(partial(loss, rows=r)))(model) for r in (16, rows))
+    plain, folded = (jax.jit(jax.value_and_grad(loss))(model, places) for places in (None, places))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-6), folded, plain)
 
 
 @pytest.mark.parametrize("rows", [8, 4])
 def test_every_step_is_there_once(played, rows):
     _, _, batch = played
-    folded, number, first = fold.fold(batch, rows)
+    folded, number, first = fold.fold(batch, fold.arrange(batch.valid, rows)[0])
     assert folded.valid.shape == (rows, 24)
     assert folded.valid.sum() == batch.valid.sum()
     assert first.sum() == 16
@@ -75,10 +76,14 @@ def test_every_step_is_there_once(played, rows):
 )
 def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
     _, _, batch = played
-    places, fitted = fold.arrange(as_long_as(batch, lengths), rows)
+    places, fitted = fold.arrange(as_long_as(batch, lengths).valid, rows)
     assert fitted == fit
     if fit:
-        taken = {(int(row), int(start) + t) for row, start, n in zip(*places, strict=True) for t in range(n)}
+        taken = {
+            (int(row), int(start) + t)
+            for row, start, n in zip(places.row, places.start, places.instants, strict=True)
+            for t in range(n)
+        }
         assert len(taken) == sum(lengths) + 16
         assert all(row < rows and 0 <= place < 25 for row, place in taken)
 

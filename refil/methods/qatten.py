@@ -46,16 +46,16 @@ class Qatten(eqx.Module):
 
     def context(self, obs: Observation) -> QattenContext:
         """Everything but the utilities."""
-        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
-        query = over_agents(self.query.read(inputs, agents), obs)
+        inputs = rows(obs, self.actions_read)
+        query = over_agents(self.query.read(inputs), obs)
         query = query.reshape(*query.shape[:-1], self.heads, 1, -1)
-        keys = self.key(inputs[..., :agents, :])
+        keys = self.key(inputs[..., : obs.visible.shape[-2], :])
         keys = jnp.swapaxes(keys.reshape(*keys.shape[:-1], self.heads, -1), -3, -2)
         logits = (query * keys).sum(axis=-1) * keys.shape[-1] ** -0.5
         return QattenContext(
             logits=jnp.where(obs.acting[..., None, :], logits, HIDDEN),
-            weights=jnp.abs(over_agents(self.weights.read(inputs, agents), obs)),
-            bias=over_agents(self.bias.read_mean(inputs, agents), obs)[..., 0],
+            weights=jnp.abs(over_agents(self.weights.read(inputs), obs)),
+            bias=over_agents(self.bias.read_mean(inputs), obs)[..., 0],
         )
 
     def value(

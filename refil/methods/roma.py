@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil import td
 from refil.methods._factored import HeadOptions, Loss, MixingOptions, NetOptions, attending, goal, joint_value, qmix, width
-from refil.nets.layers import LayerNorm, Linear, gru, layer_norm, linear
+from refil.nets.gru import gru
+from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
 from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
 from refil.settings import Amount, Count
 from refil.types import Card, Episode, Method, Model, Observation, Spec, rows

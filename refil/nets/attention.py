@@ -9,35 +9,67 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from refil.nets import attention_kernel
+from refil.nets.attention_kernel import HIDDEN
 from refil.nets.layers import Linear, linear, multiply, uniform
-
-HIDDEN = -1e9  # the logit of an entity out of view: finite, so that a row without any view has finite gradients
 
 
 class Reading(eqx.Module):
-    """An instant after the products: how much each agent heeds each entity, and what each head gains from it.
+    """An instant after the products: whom each agent asks and what each entity has to give, head by head.
 
     Where `mapped`, gains are the layer's output already and heads only add up; else `output` maps all heads' gains.
     """
 
-    logits: Float[Array, "*batch heads agents entities"]
-    gains: Float[Array, "*batch heads entities size"]
+    projected: Float[Array, "*batch entities columns"]
     output: Linear
+    size: int = eqx.field(static=True)
+    heads: int = eqx.field(static=True)
     mapped: bool = eqx.field(static=True)
 
     def through(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
         """What each agent gathers from the entities in view; one that sees nothing gathers the bias alone."""
-        count, agents, entities = views.shape[0], *views.shape[-2:]
-        seen = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
-        weights = jax.nn.softmax(jnp.where(seen, self.logits[..., None, :, :], HIDDEN), axis=-1) * seen
-        # All views of a head are rows of one product: a separate axis would repeat the gains for each view.
-        weights = weights.reshape(*weights.shape[:-3], count * agents, entities)
-        if self.mapped:
-            gathered = jnp.einsum("...hqe,...hek->...qk", weights, self.gains) + self.output.bias
-        else:
-            per_head = jnp.swapaxes(weights @ self.gains, -3, -2)
-            gathered = self.output(per_head.reshape(*per_head.shape[:-2], -1))
-        return jnp.moveaxis(gathered.reshape(*gathered.shape[:-2], count, agents, -1), -3, 0)
+        gathered = gather(self.projected, views, self.size, self.heads, self.mapped)
+        return gathered + self.output.bias if self.mapped else self.output(gathered)
+
+
+def gather(
+    projected: Float[Array, "*batch entities columns"],
+    views: Bool[Array, "views *batch agents entities"],
+    size: int,
+    heads: int,
+    summed: bool,
+) -> Float[Array, "views *batch agents outputs"]:
+    """What agents gather through each view, heads side by side or summed.
+
+    Columns are `size` queries, as many keys, and gains; each of the three is split evenly among heads.
+    """
+    if attention_kernel.fits(projected, views, size, heads):
+        flat = projected.reshape(-1, *projected.shape[-2:]), views.reshape(len(views), -1, *views.shape[-2:])
+        gathered = attention_kernel.gather(*flat, size, heads, summed, False)
+        return gathered.reshape(*views.shape[:-1], gathered.shape[-1])
+    return gather_plainly(projected, views, size, heads, summed)
+
+
+def gather_plainly(projected: Array, views: Array, size: int, heads: int, summed: bool) -> Array:
+    """The same by JAX's own products."""
+    count, agents, entities = views.shape[0], *views.shape[-2:]
+    queries, keys, gains = (split(part, heads) for part in jnp.split(projected, [size, 2 * size], axis=-1))
+    logits = queries[..., :agents, :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
+    seen = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
+    weights = jax.nn.softmax(jnp.where(seen, logits[..., None, :, :], HIDDEN), axis=-1) * seen
+    # All views of a head are rows of one product: a separate axis would repeat the gains for each view.
+    weights = weights.reshape(*weights.shape[:-3], count * agents, entities)
+    if summed:
+        gathered = jnp.einsum("...hqe,...hek->...qk", weights, gains)
+    else:
+        gathered = jnp.swapaxes(weights @ gains, -3, -2)
+        gathered = gathered.reshape(*gathered.shape[:-2], -1)
+    return jnp.moveaxis(gathered.reshape(*gathered.shape[:-2], count, agents, -1), -3, 0)
+
+
+def split(rows: Float[Array, "*batch entities columns"], parts: int) -> Float[Array, "*batch parts entities width"]:
+    """Rows cut into equal parts."""
+    return jnp.swapaxes(rows.reshape(*rows.shape[:-1], parts, -1), -3, -2)
 
 
 class Attention(eqx.Module):
@@ -47,22 +79,17 @@ class Attention(eqx.Module):
     output: Linear
     heads: int = eqx.field(static=True)
 
-    def read(self, rows: Float[Array, "*batch entities size"], agents: int, following: Linear | None = None) -> Reading:
+    def read(self, rows: Float[Array, "*batch entities size"], following: Linear | None = None) -> Reading:
         """Prepare to look at these rows; `following` is a linear layer to apply to what is gathered."""
         output = self.output if following is None else self.output.then(following)
-        queries_keys, values = jnp.split(self.query_key_value, [2 * rows.shape[-1]], axis=1)
-        mapped = self.heads * output.weight.shape[1] <= values.shape[1]  # where fewer columns, map before gathering
+        size, outputs = output.weight.shape
+        columns = self.query_key_value
+        mapped = self.heads * outputs <= size  # where that makes fewer columns, map before gathering
         if mapped:
-            per_head = self.split(values), output.weight.reshape(self.heads, -1, output.weight.shape[1])
-            values = jnp.einsum("shw,hwk->shk", *per_head).reshape(values.shape[0], -1)
-        queries, keys = jnp.split(self.split(multiply(rows, queries_keys), 2 * self.heads), 2, axis=-2)
-        queries, keys = jnp.swapaxes(queries[..., :agents, :, :], -3, -2), jnp.swapaxes(keys, -3, -2)
-        logits = queries @ jnp.swapaxes(keys, -2, -1) * queries.shape[-1] ** -0.5
-        return Reading(logits, jnp.swapaxes(self.split(multiply(rows, values)), -3, -2), output, mapped)
-
-    def split(self, columns: Float[Array, "*batch columns"], parts: int = 0) -> Float[Array, "*batch parts width"]:
-        """Columns in equal parts, one for each head unless told otherwise."""
-        return columns.reshape(*columns.shape[:-1], parts or self.heads, -1)
+            values = columns[:, 2 * size :].reshape(size, self.heads, -1)
+            values = jnp.einsum("shw,hwk->shk", values, output.weight.reshape(self.heads, -1, outputs))
+            columns = jnp.concatenate([columns[:, : 2 * size], values.reshape(size, -1)], axis=1)
+        return Reading(multiply(rows, columns), output, size, self.heads, mapped)
 
 
 def attention(size: int, heads: int, key: PRNGKeyArray) -> Attention:

@@ -30,14 +30,14 @@ class Hyper(eqx.Module):
     gather: Gather
     output: Linear
 
-    def read(self, inputs: Float[Array, "*batch entities features"], agents: int) -> AnyReading:
+    def read(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One row per agent."""
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, self.output)
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), self.output)
 
-    def read_mean(self, inputs: Float[Array, "*batch entities features"], agents: int) -> AnyReading:
+    def read_mean(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One number per agent: the mean of its row."""
         mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), agents, mean)
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), mean)
 
 
 def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> Hyper:
@@ -85,9 +85,9 @@ class LinearQmix(eqx.Module):
 
     def context(self, obs: Observation) -> LinearContext:
         """Everything but the choice of factors."""
-        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
-        bias = over_agents(self.bias.read_mean(inputs, agents), obs)[..., 0]
-        return LinearContext(self.weights.read_mean(inputs, agents), bias, obs.acting)
+        inputs = rows(obs, self.actions_read)
+        bias = over_agents(self.bias.read_mean(inputs), obs)[..., 0]
+        return LinearContext(self.weights.read_mean(inputs), bias, obs.acting)
 
     def value(
         self,
@@ -121,12 +121,12 @@ class AttentionQmix(eqx.Module):
 
     def context(self, obs: Observation) -> QmixContext:
         """Everything but the first layer's choice of factors."""
-        inputs, agents = rows(obs, self.actions_read), obs.visible.shape[-2]
+        inputs = rows(obs, self.actions_read)
         return QmixContext(
-            first=self.first.read(inputs, agents),
-            first_bias=over_agents(self.first_bias.read(inputs, agents), obs),
-            last=AMONG_COLUMNS[self.positive](over_agents(self.last.read(inputs, agents), obs)),
-            last_bias=over_agents(self.last_bias.read_mean(inputs, agents), obs)[..., 0],
+            first=self.first.read(inputs),
+            first_bias=over_agents(self.first_bias.read(inputs), obs),
+            last=AMONG_COLUMNS[self.positive](over_agents(self.last.read(inputs), obs)),
+            last_bias=over_agents(self.last_bias.read_mean(inputs), obs)[..., 0],
         )
 
     def value(

@@ -46,7 +46,7 @@ class Pooling(eqx.Module):
     kind: Kind = eqx.field(static=True)
     exact: bool = eqx.field(static=True)
 
-    def read(self, rows: Float[Array, "*batch entities size"], agents: int, following: Linear | None = None) -> PooledReading:
+    def read(self, rows: Float[Array, "*batch entities size"], following: Linear | None = None) -> PooledReading:
         """Prepare to look at these rows; `following` is a linear layer to apply to what is pooled."""
         output = self.output if following is None else self.output.then(following)
         return PooledReading(multiply(rows, self.value.weight) + self.value.bias, output, self.kind, self.exact)

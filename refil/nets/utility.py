@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets.attention import Attention
-from refil.nets.layers import Gru, Linear, gru, linear
+from refil.nets.gru import Gru, gru
+from refil.nets.layers import Linear, linear
 from refil.nets.pooling import Pooling
 from refil.types import Observation, Spec, rows
 
@@ -41,7 +42,7 @@ class EntityEncoder(eqx.Module):
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
         """What is gathered has no activation before the following layer."""
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), views.shape[-2], following).through(views)
+        return self.gather.read(jax.nn.relu(self.embed(inputs)), following).through(views)
 
 
 class FeedForwardUtility(eqx.Module):

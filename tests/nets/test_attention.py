@@ -40,7 +40,7 @@ VIEWS = jnp.array([[[1, 1, 1], [1, 1, 1]], [[1, 0, 1], [0, 0, 0]], [[0, 1, 0], [
 def test_all_views_of_one_reading_are_textbook_attention(scene, outputs):
     layer, rows, key = scene
     following = None if outputs is None else linear(SIZE, outputs, key)
-    ours = layer.read(rows, AGENTS, following).through(VIEWS)
+    ours = layer.read(rows, following).through(VIEWS)
     for view, gathered in zip(VIEWS, ours, strict=True):
         expected = by_the_book(layer, rows, view)
         if following is not None:
@@ -52,12 +52,12 @@ def test_batches_are_instants_side_by_side(scene):
     layer, rows, _ = scene
     many = jnp.stack([rows, 2 * rows, -rows])
     views = jnp.broadcast_to(VIEWS[:, None], (3, 3, AGENTS, ENTITIES))
-    ours = layer.read(many, AGENTS).through(views)
+    ours = layer.read(many).through(views)
     for instant in range(3):
-        np.testing.assert_allclose(ours[:, instant], layer.read(many[instant], AGENTS).through(VIEWS), atol=1e-6)
+        np.testing.assert_allclose(ours[:, instant], layer.read(many[instant]).through(VIEWS), atol=1e-6)
 
 
 def test_an_agent_that_sees_nothing_gathers_the_bias(scene):
     layer, rows, _ = scene
-    blind = layer.read(rows, AGENTS).through(jnp.zeros((1, AGENTS, ENTITIES), bool))
+    blind = layer.read(rows).through(jnp.zeros((1, AGENTS, ENTITIES), bool))
     np.testing.assert_allclose(blind[0], np.broadcast_to(layer.output.bias, (AGENTS, SIZE)))

@@ -1,0 +1,117 @@
+"""A gated recurrent unit over whole episodes, with its gradient written out.
+
+A scan's own gradient does more in every instant than it must. Here only what depends on the instant before (or after) is
+done instant by instant, one product each; all else, the weights' gradient too, is one product over all instants.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from refil.nets import gru_kernel
+from refil.nets.layers import Linear, multiply, uniform
+
+
+class Gru(eqx.Module):
+    """A gated recurrent unit in PyTorch's form: reset gate after the hidden product, and a bias on either side.
+
+    Columns of the weights are the gates in the order reset, update, new.
+    """
+
+    from_input: Linear
+    from_memory: Linear
+
+    def __call__(self, gates: Float[Array, "*batch gates"], memory: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        """The next memory, given the input's share of the gates (`from_input` of the input)."""
+        return step(gates, self.from_memory(memory), memory)[0]
+
+    def unroll(
+        self, inputs: Float[Array, "time *batch inputs"], first: Bool[Array, "time ..."]
+    ) -> Float[Array, "time *batch size"]:
+        """The memory after each instant, starting from nothing wherever an instant is the first."""
+        gates = self.from_input(inputs).reshape(len(inputs), -1, self.from_input.weight.shape[1])
+        first = jnp.broadcast_to(first, (*inputs.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
+        return remember_all(self.from_memory, gates, first).reshape(*inputs.shape[:-1], -1)
+
+
+def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
+    """A fresh recurrent unit; PyTorch draws all of it within 1/sqrt(size)."""
+    shapes = ((inputs, 3 * size), (3 * size,), (size, 3 * size), (3 * size,))
+    weights = [uniform(k, shape, size) for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)]
+    return Gru(Linear(*weights[:2]), Linear(*weights[2:]))
+
+
+def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """The next memory, the reset and update gates, the new content, and the memory's part in that."""
+    reset_in, update_in, new_in = jnp.split(gates, 3, axis=-1)
+    reset_mem, update_mem, new_mem = jnp.split(recalled, 3, axis=-1)
+    reset, update = jax.nn.sigmoid(reset_in + reset_mem), jax.nn.sigmoid(update_in + update_mem)
+    new = jnp.tanh(new_in + reset * new_mem)
+    return (1 - update) * new + update * memory, reset, update, new, new_mem
+
+
+@jax.custom_vjp
+def remember_all(
+    from_memory: Linear, gates: Float[Array, "time rows gates"], first: Bool[Array, "time rows 1"]
+) -> Float[Array, "time rows size"]:
+    """All memories, given the inputs' shares of the gates."""
+    forward = gru_kernel.remember if gru_kernel.fits(from_memory.weight) else remember
+    return forward(from_memory.weight, from_memory.bias, gates, first)
+
+
+def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array]]:
+    """All memories, and what their gradient needs."""
+    memories = remember_all(from_memory, gates, first)
+    return memories, (from_memory, gates, first, memories)
+
+
+def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array) -> tuple[Linear, Array, None]:
+    """Each gate's gradient is the memory's times a factor that is known beforehand."""
+    from_memory, gates, first, memories = kept
+    before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
+    _, reset, update, new, new_mem = step(gates, from_memory(before), before)
+    by_new = (1 - update) * (1 - new**2)
+    by_reset, by_update = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update)
+    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1)
+    backward = gru_kernel.trace_back if gru_kernel.fits(from_memory.weight) else trace_back
+    total = backward(from_memory.weight, by_recalled, update, first, gradient)
+    recalled = jnp.tile(total, 3) * by_recalled
+    rows, columns = before.reshape(-1, before.shape[-1]), recalled.reshape(-1, recalled.shape[-1])
+    given = jnp.concatenate([recalled[..., : -total.shape[-1]], total * by_new], axis=-1)
+    return Linear(rows.T @ columns, columns.sum(axis=0)), given, None
+
+
+remember_all.defvjp(remember_forward, remember_backward)
+
+
+def remember(
+    weight: Float[Array, "size gates"], bias: Float[Array, " gates"], gates: Array, first: Bool[Array, "time rows 1"]
+) -> Float[Array, "time rows size"]:
+    """All memories, one instant after another."""
+
+    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        gates, first = now
+        memory = jnp.where(first, 0.0, memory)
+        memory = step(gates, multiply(memory, weight) + bias, memory)[0]
+        return memory, memory
+
+    return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight)), gates.dtype), (gates, first))[1]
+
+
+def trace_back(
+    weight: Float[Array, "size gates"],
+    by_recalled: Float[Array, "time rows gates"],
+    update: Float[Array, "time rows size"],
+    first: Bool[Array, "time rows 1"],
+    gradient: Float[Array, "time rows size"],
+) -> Float[Array, "time rows size"]:
+    """What each memory is worth in all, through itself and through those after it: one instant before another."""
+
+    def instant(later: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+        gradient, by_recalled, update, first = now
+        total = gradient + later
+        recalled = jnp.tile(total, 3) * by_recalled
+        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total
+
+    return jax.lax.scan(instant, jnp.zeros_like(gradient[0]), (gradient, by_recalled, update, first), reverse=True)[1]

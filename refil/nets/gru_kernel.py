@@ -1,0 +1,117 @@
+"""The two loops of the recurrent unit as one GPU kernel each: the weights stay on the chip for the whole sequence.
+
+A loop over time in XLA starts several kernels an instant; with a few hundred rows that costs more than the arithmetic.
+Here a program takes a few rows through all instants. The plain loops in `gru.py` say what is computed.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jaxtyping import Array, Bool, Float
+
+ROWS = 16  # of a program: the fewest that the matrix units take
+
+
+def fits(weight: Float[Array, "size gates"]) -> bool:
+    """Whether the kernels can be used: on a GPU, for widths that its blocks can have."""
+    size = weight.shape[0]
+    return jax.default_backend() == "gpu" and size >= 16 and size & (size - 1) == 0
+
+
+def remember(
+    weight: Float[Array, "size gates"],
+    bias: Float[Array, " gates"],
+    gates: Float[Array, "time rows gates"],
+    first: Bool[Array, "time rows 1"],
+    interpret: bool = False,
+) -> Float[Array, "time rows size"]:
+    """`gru.remember`."""
+    return through_time(remember_rows, [weight, bias], [gates, continues(first)], len(weight), interpret)
+
+
+def trace_back(
+    weight: Float[Array, "size gates"],
+    by_recalled: Float[Array, "time rows gates"],
+    update: Float[Array, "time rows size"],
+    first: Bool[Array, "time rows 1"],
+    gradient: Float[Array, "time rows size"],
+    interpret: bool = False,
+) -> Float[Array, "time rows size"]:
+    """`gru.trace_back`."""
+    return through_time(trace_back_rows, [weight], [by_recalled, update, continues(first), gradient], len(weight), interpret)
+
+
+def continues(first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
+    """1 where the memory before counts, 0 at the first instant of an episode."""
+    return 1.0 - first[..., 0]
+
+
+def through_time(
+    kernel: Callable[..., None], whole: list[Array], by_row: list[Array], size: int, interpret: bool
+) -> Float[Array, "time rows size"]:
+    """Run a kernel that takes all of some arrays, and a few rows of others at all instants."""
+    time, rows = by_row[0].shape[:2]
+    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % ROWS)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
+    spare = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in whole]
+    block = [pl.BlockSpec((time, ROWS, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded]
+    result = pl.pallas_call(
+        partial(kernel, time, size),
+        out_shape=jax.ShapeDtypeStruct((time, padded[0].shape[1], size), by_row[0].dtype),
+        grid=(padded[0].shape[1] // ROWS,),
+        in_specs=spare + block,
+        out_specs=pl.BlockSpec((time, ROWS, size), lambda i: (0, i, 0)),
+        compiler_params=triton.CompilerParams(num_warps=4),
+        interpret=interpret,
+    )(*whole, *padded)
+    return result[:, :rows]
+
+
+def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continues_ref, memory_ref) -> None:
+    """Every memory of these rows. What an instant reads is fetched one instant ahead, so that none waits for it."""
+    parts = [pl.ds(part * size, size) for part in range(3)]
+    weights, biases = [weight_ref[:, part] for part in parts], [bias_ref[part][None, :] for part in parts]
+
+    def fetch(instant):
+        return [gates_ref[instant, :, part] for part in parts], continues_ref[instant][:, None]
+
+    def step(instant, carried):
+        memory, (given, continuing) = carried
+        ahead = fetch(jnp.minimum(instant + 1, time - 1))
+        memory = memory * continuing
+        reset, update, new = (jnp.dot(memory, weight) + bias for weight, bias in zip(weights, biases, strict=True))
+        reset, update = jax.nn.sigmoid(given[0] + reset), jax.nn.sigmoid(given[1] + update)
+        new = jnp.tanh(given[2] + reset * new)
+        memory = (1 - update) * new + update * memory
+        memory_ref[instant] = memory
+        return memory, ahead
+
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size), memory_ref.dtype), fetch(0)))
+
+
+def trace_back_rows(
+    time: int, size: int, weight_ref, by_recalled_ref, update_ref, continues_ref, gradient_ref, total_ref
+) -> None:
+    """What every memory of these rows is worth, from the last instant to the first, fetched ahead as well."""
+    parts = [pl.ds(part * size, size) for part in range(3)]
+    weights = [weight_ref[:, part].T for part in parts]
+
+    def fetch(instant):
+        by_recalled = [by_recalled_ref[instant, :, part] for part in parts]
+        return by_recalled, update_ref[instant], continues_ref[instant][:, None], gradient_ref[instant]
+
+    def step(turn, carried):
+        later, (by_recalled, update, continuing, gradient) = carried
+        instant = time - 1 - turn
+        ahead = fetch(jnp.maximum(instant - 1, 0))
+        total = gradient + later
+        total_ref[instant] = total
+        later = total * update
+        for by, weight in zip(by_recalled, weights, strict=True):
+            later += jnp.dot(total * by, weight)
+        return later * continuing, ahead
+
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size), total_ref.dtype), fetch(time - 1)))

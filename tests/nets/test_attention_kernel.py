@@ -1,0 +1,82 @@
+"""The kernels against JAX's own products: here interpreted, on a GPU as they are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from refil.nets import attention, attention_kernel
+
+SIZES = [  # views, instants, agents, entities, size, heads, columns of gains a head, whether heads are summed
+    (3, 5, 8, 8, 16, 4, 4, False),
+    (2, 3, 8, 16, 32, 4, 2, True),
+    (1, 3, 4, 16, 32, 4, 1, True),
+    (3, 2, 2, 8, 8, 1, 8, False),
+]
+
+
+def inputs(views, instants, agents, entities, size, heads, gained, summed):
+    """What is gathered from, drawn by chance; the first agent sees nothing in the first view."""
+    keys = jax.random.split(jax.random.key(agents), 3)
+    projected = jax.random.normal(keys[0], (instants, entities, 2 * size + heads * gained))
+    seen = jax.random.bernoulli(keys[1], 0.5, (views, instants, agents, entities)).at[0, 0, 0].set(False)
+    weight = jax.random.normal(keys[2], (views, instants, agents, gained if summed else heads * gained))
+    return projected, seen, weight
+
+
+def value_and_gradient(gather, projected, seen, weight):
+    """What is gathered, and the gradient of its weighted sum."""
+    gathered = gather(projected, seen)
+    return gathered, jax.grad(lambda projected: (gather(projected, seen) * weight).sum())(projected)
+
+
+def both(sizes, interpret):
+    """The kernels' result and the plain one."""
+    *_, size, heads, _, summed = sizes
+    given = inputs(*sizes)
+    kernel = jax.jit(
+        lambda *rows: value_and_gradient(lambda p, v: attention_kernel.gather(p, v, size, heads, summed, interpret), *rows)
+    )
+    plain = jax.jit(lambda *rows: value_and_gradient(lambda p, v: attention.gather_plainly(p, v, size, heads, summed), *rows))
+    return kernel, plain, given
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_kernels_do_what_the_products_do(sizes):
+    kernel, plain, given = both(sizes, interpret=True)
+    for one, other in zip(kernel(*given), plain(*given), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_seeds_side_by_side():
+    kernel, plain, given = both(SIZES[0], interpret=True)
+    given = [jnp.stack([leaf, leaf[::-1]]) for leaf in given]
+    for one, other in zip(jax.vmap(kernel)(*given), jax.vmap(plain)(*given), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_kernels_can_be_written_for_a_gpu(sizes):
+    kernel, _, given = both(sizes, interpret=False)
+    assert "triton" in kernel.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_rows_in_blocks():
+    blocks = [(block.start, block.size) for block in attention_kernel.blocks(3, 16)]
+    assert blocks == [(3, 8), (11, 4), (15, 1)]
+    assert attention_kernel.blocks(8, 8) == []
+
+
+def test_a_cpu_and_odd_sizes_have_the_plain_products():
+    views = jnp.zeros((1, 2, 8, 16), bool)
+    assert jax.default_backend() == "gpu" or not attention_kernel.fits(jnp.zeros((2, 16, 24)), views, 8, 4)
+    assert not attention_kernel.fits(jnp.zeros((2, 16, 24)), views[..., :5, :], 8, 4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [*SIZES, (3, 2416, 8, 16, 128, 4, 32, False), (2, 2400, 8, 16, 128, 4, 32, True)])
+def test_on_a_gpu_too(sizes):
+    with jax.default_matmul_precision("highest"):
+        kernel, plain, given = both(sizes, interpret=False)
+        for one, other in zip(kernel(*given), plain(*given), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,64 @@
+"""The kernels against the plain loops: here interpreted, on a GPU as they are."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from refil.nets import gru, gru_kernel
+
+SIZES = [(1, 16, 16), (5, 21, 16), (9, 40, 64)]  # time, rows, size
+LOOPS = [(gru_kernel.remember, gru.remember), (gru_kernel.trace_back, gru.trace_back)]
+
+
+def inputs(plain, time, rows, size):
+    """What a loop takes, drawn by chance."""
+    keys = jax.random.split(jax.random.key(time), 5)
+    weight = jax.random.normal(keys[0], (size, 3 * size)) * size**-0.5
+    wide, narrow = jax.random.normal(keys[1], (time, rows, 3 * size)), jax.random.normal(keys[2], (time, rows, size))
+    first = jax.random.bernoulli(keys[3], 0.3, (time, rows, 1)).at[0].set(True)
+    if plain is gru.remember:
+        return weight, jax.random.normal(keys[4], (3 * size,)), wide, first
+    return weight, wide, jax.random.uniform(keys[4], narrow.shape), first, narrow
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
+def test_a_kernel_does_what_its_loop_does(kernel, plain, sizes):
+    given = inputs(plain, *sizes)
+    assert_close(kernel(*given, interpret=True), plain(*given))
+
+
+def assert_close(one, other):
+    """Equal but for rounding, which a long loop may carry along."""
+    scale = float(jnp.abs(other).max())
+    np.testing.assert_allclose(one / scale, other / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
+def test_seeds_side_by_side(kernel, plain):
+    given = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf[::-1]]), inputs(plain, 4, 18, 16))
+    together = jax.vmap(partial(kernel, interpret=True))(*given)
+    assert_close(together, jax.vmap(plain)(*given))
+
+
+@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
+def test_a_kernel_can_be_written_for_a_gpu(kernel, plain):
+    lowered = jax.jit(kernel).trace(*inputs(plain, 3, 32, 64)).lower(lowering_platforms=("cuda",))
+    assert "triton" in lowered.as_text()
+
+
+def test_a_cpu_and_odd_sizes_have_the_plain_loops():
+    assert jax.default_backend() == "gpu" or not gru_kernel.fits(jnp.zeros((64, 192)))
+    assert not gru_kernel.fits(jnp.zeros((48, 144)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [*SIZES, (151, 768, 64)])
+@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
+def test_on_a_gpu_too(kernel, plain, sizes):
+    with jax.default_matmul_precision("highest"):
+        given = inputs(plain, *sizes)
+        assert_close(jax.jit(kernel)(*given), plain(*given))

@@ -1,11 +1,10 @@
 """Gathering what is in view as one GPU kernel forward and one back: `attention.gather` says what is computed.
 
 An instant is small (8 agents, 16 entities), so that batched products and the transposes around them move far more than they
-compute. Here a program takes an instant through all heads and views, straight from where the projections lie, and the way
-back works the weights out again instead of storing them.
+compute. Here a program takes one instant, or a few small ones side by side, through all heads and views, straight from where
+the projections lie; the way back works the weights out again instead of storing them.
 """
 
-import math
 from functools import partial
 from typing import NamedTuple
 
@@ -13,15 +12,57 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int8
 
 HIDDEN = -1e9  # the logit of an entity out of view: finite, so that a row without any view has finite gradients
+LEAST = 16  # the fewest rows and columns that the matrix units take
 
 
 def fits(projected: Array, views: Array, size: int, heads: int) -> bool:
     """Whether the kernels can be used: on a GPU, for sizes that its blocks can have."""
-    sizes = *views.shape[-2:], size // heads, (projected.shape[-1] - 2 * size) // heads
-    return jax.default_backend() == "gpu" and all(size & (size - 1) == 0 for size in sizes)
+    width, gained = size // heads, (projected.shape[-1] - 2 * size) // heads
+    powers = all(number & (number - 1) == 0 for number in (views.shape[-1], width, gained))
+    return jax.default_backend() == "gpu" and powers and width >= LEAST and (gained >= LEAST or gained == 1)
+
+
+class Plan(NamedTuple):
+    """How many instants a program takes, and where in the columns each head's part lies."""
+
+    together: int
+    agents: int
+    entities: int
+    size: int
+    heads: int
+    gained: int
+    summed: bool
+
+    @property
+    def rows(self) -> int:
+        """Of a program."""
+        return self.together * self.entities
+
+    @property
+    def outputs(self) -> int:
+        """Columns of what is gathered."""
+        return self.gained if self.summed else self.gained * self.heads
+
+    @property
+    def acting(self) -> tuple[Array, Array]:
+        """Where each row lies among the agents' rows of a program, and whether it is an agent's."""
+        row = jnp.arange(self.rows)
+        return row // self.entities * self.agents + row % self.entities, row % self.entities < self.agents
+
+    def columns(self, part: int, head: int) -> pl.Slice:
+        """Of a head's queries (part 0), keys (1) or gains (2)."""
+        width = self.gained if part == 2 else self.size // self.heads
+        return pl.ds(part * self.size + head * width, width)
+
+
+def planned(projected: Array, views: Array, size: int, heads: int, summed: bool) -> Plan:
+    """Enough instants to fill the matrix units."""
+    agents, entities = views.shape[-2:]
+    gained = (projected.shape[-1] - 2 * size) // heads
+    return Plan(max(1, LEAST // entities), agents, entities, size, heads, gained, summed)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5))
@@ -34,34 +75,18 @@ def gather(
     interpret: bool,
 ) -> Float[Array, "views instants agents outputs"]:
     """`attention.gather`, for one axis of instants."""
-    count, instants, agents, _ = views.shape
-    columns = projected.shape[-1] - 2 * size
-    outputs = columns // heads if summed else columns
-    return pl.pallas_call(
-        partial(gather_instant, Heads(size, columns, heads, agents), summed),
-        out_shape=jax.ShapeDtypeStruct((count, instants, agents, outputs), projected.dtype),
-        grid=(instants,),
-        in_specs=[of_instant(projected), of_views(views)],
-        out_specs=pl.BlockSpec((count, None, agents, outputs), lambda i: (0, i, 0, 0)),
-        compiler_params=warps(views, size // heads),
+    plan = planned(projected, views, size, heads, summed)
+    rows, seen = in_programs(projected, plan), in_view(views, plan)
+    gathered = pl.pallas_call(
+        partial(gather_program, plan),
+        out_shape=jax.ShapeDtypeStruct((len(views), len(rows), plan.together * plan.agents, plan.outputs), projected.dtype),
+        grid=(len(rows),),
+        in_specs=[of_program(rows), of_views(seen)],
+        out_specs=pl.BlockSpec((len(views), None, plan.together * plan.agents, plan.outputs), lambda i: (0, i, 0, 0)),
+        compiler_params=warps(plan),
         interpret=interpret,
-    )(projected, views.astype(jnp.int8))
-
-
-def warps(views: Array, width: int) -> triton.CompilerParams:
-    """As many as give each thread 32 products of a head (fewer wait for each other, more cannot hold them)."""
-    products = math.prod(views.shape[-2:]) * width
-    return triton.CompilerParams(num_warps=max(1, min(8, products // 1024)))
-
-
-def of_instant(rows: Array) -> pl.BlockSpec:
-    """One instant's rows."""
-    return pl.BlockSpec((None, *rows.shape[1:]), lambda i: (i, 0, 0))
-
-
-def of_views(views: Array) -> pl.BlockSpec:
-    """One instant's rows in all views."""
-    return pl.BlockSpec((views.shape[0], None, *views.shape[2:]), lambda i: (0, i, 0, 0))
+    )(rows, seen)
+    return gathered.reshape(len(views), -1, plan.agents, plan.outputs)[:, : views.shape[1]]
 
 
 def gather_forward(
@@ -76,115 +101,106 @@ def gather_backward(
 ) -> tuple[Array, None]:
     """The projections' gradient."""
     projected, views = kept
-    by_projected = pl.pallas_call(
-        partial(gather_instant_back, Heads(size, projected.shape[-1] - 2 * size, heads, views.shape[2]), summed),
-        out_shape=jax.ShapeDtypeStruct(projected.shape, projected.dtype),
-        grid=(len(projected),),
-        in_specs=[of_instant(projected), of_views(views), of_views(gradient)],
-        out_specs=of_instant(projected),
-        compiler_params=warps(views, size // heads),
+    plan = planned(projected, views, size, heads, summed)
+    rows, seen = in_programs(projected, plan), in_view(views, plan)
+    wanted = jax.vmap(partial(in_programs, plan=plan))(gradient)
+    by_rows = pl.pallas_call(
+        partial(gather_program_back, plan),
+        out_shape=jax.ShapeDtypeStruct(rows.shape, rows.dtype),
+        grid=(len(rows),),
+        in_specs=[of_program(rows), of_views(seen), of_views(wanted)],
+        out_specs=of_program(rows),
+        compiler_params=warps(plan),
         interpret=interpret,
-    )(projected, views.astype(jnp.int8), gradient)
-    return by_projected, None
+    )(rows, seen, wanted)
+    return by_rows.reshape(-1, *projected.shape[1:])[: len(projected)], None
 
 
 gather.defvjp(gather_forward, gather_backward)
 
 
-class Heads(NamedTuple):
-    """Where in the columns of a projection each head's part lies."""
-
-    size: int
-    columns: int
-    count: int
-    agents: int
-
-    def queries(self, head: int) -> tuple[pl.Slice, pl.Slice]:
-        """Only agents ask."""
-        return pl.ds(0, self.agents), pl.ds(head * self.width, self.width)
-
-    def keys(self, head: int) -> tuple[slice, pl.Slice]:
-        """Of all entities."""
-        return slice(None), pl.ds(self.size + head * self.width, self.width)
-
-    def gains(self, head: int) -> tuple[slice, pl.Slice]:
-        """Of all entities."""
-        return slice(None), pl.ds(2 * self.size + head * self.gained, self.gained)
-
-    def outputs(self, head: int) -> pl.Slice:
-        """Columns of what is gathered, where heads lie side by side."""
-        return pl.ds(head * self.gained, self.gained)
-
-    @property
-    def width(self) -> int:
-        """Columns of a head's queries."""
-        return self.size // self.count
-
-    @property
-    def gained(self) -> int:
-        """Columns of a head's gains."""
-        return self.columns // self.count
+def in_programs(rows: Float[Array, "instants rows columns"], plan: Plan) -> Float[Array, "programs together columns"]:
+    """Instants that a program takes together, one under another; the last may want some more."""
+    padded = jnp.pad(rows, [(0, -len(rows) % plan.together), (0, 0), (0, 0)])
+    return padded.reshape(-1, plan.together * rows.shape[1], rows.shape[2])
 
 
-def heed(queries: Array, keys: Array) -> Array:
-    """How much each agent heeds each entity, before any view."""
-    return (queries[:, None, :] * keys[None, :, :]).sum(axis=-1) * queries.shape[-1] ** -0.5
+def in_view(
+    views: Bool[Array, "views instants agents entities"], plan: Plan
+) -> Int8[Array, "views programs together_entities together_entities"]:
+    """Who sees whom among all rows of a program: nobody sees another instant, and only agents see."""
+    padding = [(0, 0), (0, -views.shape[1] % plan.together), (0, plan.entities - plan.agents), (0, 0)]
+    seen = jnp.pad(views, padding).reshape(len(views), -1, plan.together, plan.entities, 1, plan.entities)
+    same = jnp.eye(plan.together, dtype=bool)[:, None, :, None]
+    return (seen & same).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
+
+
+def warps(plan: Plan) -> triton.CompilerParams:
+    """One for each 16 rows: fewer rows cannot be shared out among the matrix units."""
+    return triton.CompilerParams(num_warps=min(8, max(1, plan.rows // LEAST)))
+
+
+def of_program(rows: Array) -> pl.BlockSpec:
+    """A program's rows."""
+    return pl.BlockSpec((None, *rows.shape[1:]), lambda i: (i, 0, 0))
+
+
+def of_views(rows: Array) -> pl.BlockSpec:
+    """A program's rows in all views."""
+    return pl.BlockSpec((len(rows), None, *rows.shape[2:]), lambda i: (0, i, 0, 0))
 
 
 def shares(logits: Array, seen: Array) -> Array:
-    """The same as shares among what is in view; all are 0 where nothing is."""
+    """How much each row heeds each other one, as shares among what is in view; all are 0 where nothing is."""
     exponents = jnp.where(seen, logits, HIDDEN)
     weights = jnp.exp(exponents - exponents.max(axis=-1, keepdims=True))
     return jnp.where(seen, weights / weights.sum(axis=-1, keepdims=True), 0.0)
 
 
-def gather_instant(heads: Heads, summed: bool, projected_ref, views_ref, gathered_ref) -> None:
-    """One instant."""
-    views = range(len(views_ref))
-    seen = [views_ref[view] != 0 for view in views]
-    totals = [0.0 for _ in views]
-    for head in range(heads.count):
-        logits = heed(projected_ref[heads.queries(head)], projected_ref[heads.keys(head)])
-        gains = projected_ref[heads.gains(head)]
-        for view in views:
-            gathered = (shares(logits, seen[view])[:, :, None] * gains[None, :, :]).sum(axis=1)
-            if summed:
-                totals[view] += gathered
-            else:
-                gathered_ref[view, :, heads.outputs(head)] = gathered
-    if summed:
-        for view in views:
-            gathered_ref[view] = totals[view]
+def product(left: Array, right: Array) -> Array:
+    """left @ right, also where what the matrix units cannot take is one wide."""
+    if left.shape[1] == 1:
+        return left * right
+    return (left * right.T).sum(axis=1, keepdims=True) if right.shape[1] == 1 else jnp.dot(left, right)
 
 
-def gather_instant_back(heads: Heads, summed: bool, projected_ref, views_ref, gradient_ref, by_projected_ref) -> None:
-    """One instant's gradient. Entities that are no agents ask nothing: their queries' gradient is 0."""
-    views = range(len(views_ref))
-    seen = [views_ref[view] != 0 for view in views]
-    for head in range(heads.count):
-        parts = heads.queries(head), heads.keys(head), heads.gains(head)
-        queries, keys, gains = (projected_ref[part] for part in parts)
-        logits = heed(queries, keys)
+def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
+    """A program's instants."""
+    views = range(len(seen_ref))
+    seen = [seen_ref[view] != 0 for view in views]
+    place, acting = plan.acting
+    totals = [jnp.zeros((plan.rows, plan.gained), gathered_ref.dtype) for _ in views]
+    for head in range(plan.heads):
+        queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
+        logits = jnp.dot(queries, keys.T) * queries.shape[1] ** -0.5
+        for view in views:
+            gathered = product(shares(logits, seen[view]), gains)
+            totals[view] = totals[view] + gathered if plan.summed else gathered
+            if not plan.summed or head == plan.heads - 1:
+                columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
+                where = gathered_ref.at[view, place[:, None], columns[None, :]]
+                triton.store(where, totals[view], mask=jnp.broadcast_to(acting[:, None], totals[view].shape))
+
+
+def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_ref) -> None:
+    """The gradient of a program's rows. Who is no agent sees nothing, so that its queries' gradient is 0."""
+    views = range(len(seen_ref))
+    seen = [seen_ref[view] != 0 for view in views]
+    place, acting = plan.acting
+    for head in range(plan.heads):
+        queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
+        scale = queries.shape[1] ** -0.5
+        logits = jnp.dot(queries, keys.T) * scale
         by_logits, by_gains = jnp.zeros_like(logits), jnp.zeros_like(gains)
+        columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
+        mask = jnp.broadcast_to(acting[:, None], gains.shape)
         for view in views:
-            gradient = gradient_ref[view] if summed else gradient_ref[view, :, heads.outputs(head)]
+            gradient = triton.load(gradient_ref.at[view, place[:, None], columns[None, :]], mask=mask, other=0.0)
             weights = shares(logits, seen[view])
-            by_weights = (gradient[:, None, :] * gains[None, :, :]).sum(axis=-1)
-            by_gains += (weights[:, :, None] * gradient[:, None, :]).sum(axis=0)
+            by_weights = product(gradient, gains.T)
+            by_gains += product(weights.T, gradient)
             by_logits += weights * (by_weights - (weights * by_weights).sum(axis=-1, keepdims=True))
-        by_logits *= heads.width**-0.5
-        by_projected_ref[parts[0]] = (by_logits[:, :, None] * keys[None, :, :]).sum(axis=1)
-        by_projected_ref[parts[1]] = (by_logits[:, :, None] * queries[:, None, :]).sum(axis=0)
-        by_projected_ref[parts[2]] = by_gains
-        for others in blocks(heads.agents, projected_ref.shape[0]):
-            by_projected_ref[others, parts[0][1]] = jnp.zeros((others.size, heads.width), by_gains.dtype)
-
-
-def blocks(start: int, end: int) -> list[pl.Slice]:
-    """The rows from start to end in blocks whose sizes are powers of two."""
-    found = []
-    while start < end:
-        size = 1 << ((end - start).bit_length() - 1)
-        found.append(pl.ds(start, size))
-        start += size
-    return found
+        by_logits *= scale
+        by_rows_ref[:, plan.columns(0, head)] = jnp.dot(by_logits, keys)
+        by_rows_ref[:, plan.columns(1, head)] = jnp.dot(by_logits.T, queries)
+        by_rows_ref[:, plan.columns(2, head)] = by_gains

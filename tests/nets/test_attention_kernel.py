@@ -8,10 +8,10 @@ import pytest
 from refil.nets import attention, attention_kernel
 
 SIZES = [  # views, instants, agents, entities, size, heads, columns of gains a head, whether heads are summed
-    (3, 5, 8, 8, 16, 4, 4, False),
-    (2, 3, 8, 16, 32, 4, 2, True),
-    (1, 3, 4, 16, 32, 4, 1, True),
-    (3, 2, 2, 8, 8, 1, 8, False),
+    (3, 5, 8, 8, 64, 4, 16, False),
+    (2, 3, 8, 16, 128, 4, 32, True),
+    (1, 3, 4, 16, 64, 4, 1, True),
+    (2, 3, 2, 4, 32, 2, 16, False),
 ]
 
 
@@ -61,16 +61,11 @@ def test_the_kernels_can_be_written_for_a_gpu(sizes):
     assert "triton" in kernel.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
 
 
-def test_rows_in_blocks():
-    blocks = [(block.start, block.size) for block in attention_kernel.blocks(3, 16)]
-    assert blocks == [(3, 8), (11, 4), (15, 1)]
-    assert attention_kernel.blocks(8, 8) == []
-
-
 def test_a_cpu_and_odd_sizes_have_the_plain_products():
     views = jnp.zeros((1, 2, 8, 16), bool)
-    assert jax.default_backend() == "gpu" or not attention_kernel.fits(jnp.zeros((2, 16, 24)), views, 8, 4)
-    assert not attention_kernel.fits(jnp.zeros((2, 16, 24)), views[..., :5, :], 8, 4)
+    assert attention_kernel.fits(jnp.zeros((2, 16, 192)), views, 64, 4) == (jax.default_backend() == "gpu")
+    for entities, columns in ((16, 144), (16, 180), (12, 192)):  # gains of 4 columns, of 13, and 12 entities
+        assert not attention_kernel.fits(jnp.zeros((2, entities, columns)), views[..., :entities], 64, 4)
 
 
 @pytest.mark.gpu

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import jax
 
-from refil import loop, plugins, settings
-from refil.loop import Loop, Schedule
+from refil import plugins, schedule, settings
+from refil.schedule import Loop, Schedule
 from refil.settings import Amount, Refused
 from refil.types import Defaults, Env, Observation, without_dead
 
@@ -54,7 +54,7 @@ class Experiment:
     def build(self) -> Loop:
         """The environment, the method and their schedule."""
         env = self.build_env()
-        loop.check(self.options, env.spec.horizon)
+        schedule.check(self.options, env.spec.horizon)
         method = plugins.load(METHODS, self.method).build(self.options.method, env.spec)
         jax.eval_shape(lambda: method.init(jax.random.key(0)))  # refuses sizes that cannot be
         return Loop(env, method, self.options)

@@ -34,3 +34,14 @@ def squared_error(
     # Errors are cut before squaring: rows after an episode's end may hold anything.
     errors = jnp.where(valid, values - goals, 0.0)
     return (errors**2).sum() / jnp.maximum(valid.sum(), 1)
+
+
+def report(
+    values: Float[Array, "*batch time"], goals: Float[Array, "*batch time"], valid: Bool[Array, "*batch time"]
+) -> dict[str, Float[Array, ""]]:
+    """The squared error, and the variance of the goals that it is to be measured by."""
+    mean = jnp.where(valid, goals, 0.0).sum() / jnp.maximum(valid.sum(), 1)
+    return {
+        "td_loss": squared_error(values, goals, valid),
+        "target_variance": squared_error(jnp.broadcast_to(mean, goals.shape), goals, valid),
+    }

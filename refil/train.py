@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import evaluate, loggers, loop, runs
+from refil import evaluate, loggers, loop, runs, schedule
 from refil.experiment import Experiment
-from refil.loop import Loop, Training
+from refil.loop import Training
 from refil.progress import Display
+from refil.schedule import Loop
 from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
 MOST_PER_CALL = 1000  # iterations, whatever the speed
-SMALL = ("seed", "episodes", "env_steps", "loss_sum", "loss_count")  # what Python looks at
 
 
 def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
@@ -85,13 +85,14 @@ class Session:
         line_due, eval_due = (np.asarray(flags) for flags in self.due(training))
         if not line_due.any():
             return training
-        small = {name: np.asarray(getattr(training, name)) for name in SMALL}
-        small |= {"updates": np.asarray(training.learner.updates), "epsilon": np.asarray(self.epsilon(training))}
+        counts = {name: np.asarray(getattr(training, name)) for name in ("seed", "env_steps", "episodes")}
+        counts |= {"updates": np.asarray(training.learner.updates), "epsilon": np.asarray(self.epsilon(training))}
+        metrics, updates = jax.device_get((training.metrics, training.updates))
         scores = jax.device_get(self.score(training)) if eval_due.any() else None
         lines = []
         for row in np.flatnonzero(line_due):
-            line = {name: small[name][row].item() for name in ("seed", "env_steps", "episodes", "updates", "epsilon")}
-            line["loss"] = (small["loss_sum"][row] / small["loss_count"][row]).item() if small["loss_count"][row] else None
+            line = {name: values[row].item() for name, values in counts.items()}
+            line |= {name: (sums[row] / updates[row]).item() if updates[row] else None for name, sums in metrics.items()}
             if eval_due[row]:
                 line |= {name: getattr(scores, name)[row].item() for name in ("win_rate", "return_mean", "length_mean")}
             lines.append(line | {"seconds": round(self.seconds, 3)})
@@ -122,7 +123,7 @@ class Session:
 
 def score(loop_: Loop, training: Training) -> evaluate.Score:
     """A greedy evaluation of every seed's model as it is now."""
-    keys = loop.keys_for(training.seed, loop.EVALUATE, training.env_steps)
+    keys = schedule.keys_for(training.seed, schedule.EVALUATE, training.env_steps)
     return evaluate.greedy(loop_.env, training.learner.model, loop_.schedule.eval_episodes, keys)
 
 

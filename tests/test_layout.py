@@ -15,6 +15,8 @@ LAYERS = [
     ["refil.envs", "refil.nets", "refil.imagination", "refil.td", "refil.replay", "refil.fold"],
     ["refil.act", "refil.methods"],
     ["refil.collect", "refil.learn", "refil.evaluate"],
+    ["refil.schedule"],
+    ["refil.improve"],
     ["refil.loop"],
     ["refil.experiment"],
     ["refil.runs", "refil.progress", "refil.experiments"],

@@ -1,6 +1,5 @@
 """The loop on the device, with seeds that must not notice each other."""
 
-from dataclasses import replace
 from functools import partial
 
 import jax
@@ -8,36 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import experiment, fold, loop
-from refil.experiment import Experiment
-from refil.loop import Loop, Training
-from refil.settings import Refused
-
-
-def small(method: str = "refil", **changes) -> Experiment:
-    """A game that takes seconds."""
-    default = experiment.default("group_matching", method)
-    options = replace(
-        default.options,
-        env=replace(default.options.env, agents=3, cells=3, horizon=6),
-        method=replace(default.options.method, size=8, heads=2, mixing=4),
-    )
-    # A batch of 5 cannot be folded, which leaves less to compile.
-    fast = {"steps": 200, "batch": 5, "envs": 2, "buffer": 20, "eval_every": 60, "eval_episodes": 4, "log_every": 10}
-    return replace(default, options=replace(options, **(fast | changes)))
-
-
-def run(built: Loop, training: Training | None = None) -> tuple[Training, list[tuple[int, int]]]:
-    """Train to the end; also which seeds had a line due, after how many episodes."""
-    training = training if training is not None else jax.jit(partial(loop.begin, built))()
-    advance, report = jax.jit(partial(loop.advance, built)), jax.jit(partial(loop.report, built))
-    lines = []
-    while (training.env_steps < built.schedule.steps).any():
-        training = advance(training, jnp.int32(1000))
-        due = np.asarray(loop.line_due(built, training))
-        lines += [(int(seed), int(training.episodes[seed])) for seed in np.flatnonzero(due)]
-        training = report(training)
-    return training, lines
+from refil import loop
+from refil.loop import Training
+from tests.training import run, small
 
 
 @pytest.fixture(scope="module")
@@ -98,28 +70,6 @@ def test_lines_come_every_so_many_episodes_at_evaluations_and_at_the_end(three):
         assert mine[-1] == training.episodes[seed]
 
 
-def test_seeds_learn_in_groups_as_they_learn_alone(three, monkeypatch):
-    """What a GPU does, on the CPU: groups of seeds in one product."""
-    monkeypatch.setattr(loop, "group_size", lambda seeds: seeds)
-    together, _ = run(small(seeds=3).build())
-    assert_models_close(together, three[0])
-
-
-def test_folded_batches_teach_what_unfolded_ones_do(monkeypatch):
-    folded, _ = run(small(batch=8).build())
-    monkeypatch.setattr(fold, "sizes", lambda batch: (batch,))
-    unfolded, _ = run(small(batch=8).build())
-    assert_models_close(folded, unfolded)
-
-
-def assert_models_close(ours: Training, theirs: Training) -> None:
-    jax.tree.map(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4),
-        ours.learner.model,
-        theirs.learner.model,
-    )
-
-
 def test_the_loop_is_compiled_once():
     built = small(seeds=1).build()
     traces = []
@@ -133,12 +83,3 @@ def test_the_loop_is_compiled_once():
     for iterations in (1, 2, 3):
         training = jax.jit(partial(loop.report, built))(advance(training, jnp.int32(iterations)))
     assert len(traces) == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"steps": 5}, "less than one episode"), ({"batch": 21}, "--batch 21"), ({"envs": 21}, "--envs 21")],
-)
-def test_impossible_schedules_are_refused(changes, words):
-    with pytest.raises(Refused, match=words):
-        small(**changes).build()

@@ -30,3 +30,9 @@ def test_an_episode_of_length_l_contributes_l_terms():
 
 def test_no_valid_step_is_no_error():
     assert td.squared_error(jnp.ones((1, 2)), jnp.zeros((1, 2)), jnp.zeros((1, 2), bool)) == 0
+
+
+def test_errors_are_reported_beside_the_variance_of_their_goals():
+    goals, valid = jnp.array([[1.0, 3.0, 100.0]]), jnp.array([[True, True, False]])
+    report = td.report(jnp.array([[1.0, 1.0, -50.0]]), goals, valid)
+    assert report == {"td_loss": 2.0, "target_variance": 1.0}

@@ -31,7 +31,8 @@ def without_time(run: runs.Run) -> list[dict]:
 
 def test_lines_have_what_they_should(run):
     lines = run.metrics()
-    always = {"seed", "env_steps", "episodes", "updates", "epsilon", "loss", "seconds"}
+    always = {"seed", "env_steps", "episodes", "updates", "epsilon", "seconds"}
+    always |= {"loss", "td_loss", "imagined_loss", "target_variance", "gradient_norm"}
     at_evaluations = {"win_rate", "return_mean", "length_mean"}
     assert all(set(line) in (always, always | at_evaluations) for line in lines)
     assert {line["seed"] for line in lines} == {0, 1}

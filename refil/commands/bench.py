@@ -70,7 +70,7 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from refil import loop
+    from refil import loop, schedule
 
     asked.prepare_device()
     built, options = asked.build(), asked.options
@@ -93,11 +93,12 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
     whole = seconds(iteration, repeats)
     steps = int(state[0].env_steps.sum() - before) / (repeats + 1)
 
-    keys = loop.keys_for(state[0].seed, loop.PLAY, state[0].episodes)
+    keys = schedule.keys_for(state[0].seed, schedule.PLAY, state[0].episodes)
     play = jax.jit(partial(loop.play, built))
     random = partial(play, state[0].learner, keys, jnp.ones(options.seeds))
-    improve = jax.jit(partial(loop.improve, built))
-    learning = partial(improve, state[0], state[0].replay, jnp.ones(options.seeds, bool))
+    now, improve = state[0], jax.jit(partial(loop.improve, built))
+    ready = jnp.ones(options.seeds, bool)
+    learning = partial(improve, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
     return {
         "env_steps_per_s": int(random().valid.sum()) / seconds(random, repeats),
         "ms_per_update": 1e3 * seconds(learning, repeats) / options.envs / options.seeds,

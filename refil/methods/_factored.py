@@ -153,8 +153,8 @@ def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray
     goals = goal(target, q[0], episodes, key_target, discount)
     now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
     value = joint_value(model.mixer, model.mixer.context(now), q, episodes, now.everything[None])
-    loss = td.squared_error(value, goals, episodes.valid)
-    return loss, {"td_loss": loss}
+    metrics = td.report(value, goals, episodes.valid)
+    return metrics["td_loss"], metrics
 
 
 def imagined_loss(
@@ -180,7 +180,7 @@ def imagined_loss(
     now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
     context = model.mixer.context(now)
     value = joint_value(model.mixer, context, q[:1], episodes, now.everything[None])
-    td_loss = td.squared_error(value, goals, episodes.valid)
+    metrics = td.report(value, goals, episodes.valid)
 
     within, across = imagination.views(sides, obs.everything)
     imagined_loss = jnp.zeros(())
@@ -189,8 +189,8 @@ def imagined_loss(
         mixed_views = jnp.stack([within[sample], across[sample]])[:, :, :-1]
         imagined = joint_value(model.mixer, context, factors, episodes, mixed_views)
         imagined_loss += td.squared_error(imagined, goals, episodes.valid) / samples
-    loss = (1 - weight) * td_loss + weight * imagined_loss
-    return loss, {"td_loss": td_loss, "imagined_loss": imagined_loss}
+    loss = (1 - weight) * metrics["td_loss"] + weight * imagined_loss
+    return loss, metrics | {"imagined_loss": imagined_loss}
 
 
 def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) -> Int[Array, "samples rows instants entities"]:

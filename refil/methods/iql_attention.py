@@ -35,5 +35,5 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, disc
     rewards, terminated = (jnp.broadcast_to(each, by_agent.shape) for each in (episodes.rewards, episodes.terminated))
     goals = jax.lax.stop_gradient(td.targets(rewards, terminated, by_agent, discount))
     valid = episodes.valid & jnp.moveaxis(obs.acting[:, :-1], -1, 0)
-    loss = td.squared_error(jnp.moveaxis(td.chosen(q[:, :-1], episodes.actions), -1, 0), goals, valid)
-    return loss, {"td_loss": loss}
+    metrics = td.report(jnp.moveaxis(td.chosen(q[:, :-1], episodes.actions), -1, 0), goals, valid)
+    return metrics["td_loss"], metrics

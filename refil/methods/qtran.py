@@ -117,10 +117,10 @@ def loss(
     rest = model.mixer.state_value(now)
 
     fixed = jax.lax.stop_gradient
-    td_loss = td.squared_error(joint, fixed(goals), episodes.valid)
+    metrics = td.report(joint, fixed(goals), episodes.valid)
     sum_best = td.chosen(q[:, :-1], best[:, :-1]).sum(axis=-1) + rest
     optimal_loss = td.squared_error(sum_best, fixed(joint_best), episodes.valid)
     sum_taken = td.chosen(q[:, :-1], episodes.actions).sum(axis=-1) + rest
     other_loss = td.squared_error(jnp.minimum(sum_taken - fixed(joint), 0.0), jnp.zeros_like(joint), episodes.valid)
-    total = td_loss + optimal_weight * optimal_loss + other_weight * other_loss
-    return total, {"td_loss": td_loss, "optimal_loss": optimal_loss, "other_loss": other_loss}
+    total = metrics["td_loss"] + optimal_weight * optimal_loss + other_weight * other_loss
+    return total, metrics | {"optimal_loss": optimal_loss, "other_loss": other_loss}

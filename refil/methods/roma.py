@@ -188,7 +188,7 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     goals = goal(target, thought.q, episodes, key_target, config.discount)
     now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
     value = joint_value(model.mixer, model.mixer.context(now), thought.q[None], episodes, now.everything[None])
-    td_loss = td.squared_error(value, goals, episodes.valid)
+    metrics = td.report(value, goals, episodes.valid)
 
     before = jnp.pad(thought.memory[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
     before = jnp.where(obs.first[..., None, None], 0.0, before)
@@ -201,8 +201,8 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     unlike = jnp.abs(utility.unlike(jnp.concatenate(pair, axis=-1))[..., 0])
     differing = dissimilarity(thought.roles, thought.drawn, unlike, obs.acting)
     clear_loss, difference_loss = (mean(part[:, :-1], episodes.valid) for part in (clear, differing))
-    total = td_loss + clear_loss + config.difference_weight * difference_loss
-    return total, {"td_loss": td_loss, "identifiability_loss": clear_loss, "dissimilarity_loss": difference_loss}
+    total = metrics["td_loss"] + clear_loss + config.difference_weight * difference_loss
+    return total, metrics | {"identifiability_loss": clear_loss, "dissimilarity_loss": difference_loss}
 
 
 def mean(values: Float[Array, "*batch time"], valid: Bool[Array, "*batch time"]) -> Float[Array, ""]:

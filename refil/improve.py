@@ -1,0 +1,108 @@
+"""All seeds learn from what has been played: batches are drawn and folded, and seeds of like need learn side by side."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+
+from refil import collect, fold, learn, replay
+from refil.fold import Places
+from refil.learn import Learner
+from refil.replay import Replay
+from refil.schedule import LEARN, Loop, keys_for
+from refil.types import Recording
+
+Metrics = dict[str, Float[Array, "..."]]  # for each seed, or for one
+
+
+def improve(
+    loop: Loop,
+    seed: Int[Array, " seeds"],
+    learner: Learner,
+    metrics: Metrics,
+    ring: Replay,
+    episodes: Int[Array, " seeds"],
+    ready: Bool[Array, " seeds"],
+) -> tuple[Learner, Metrics]:
+    """One update for each episode just played, their metrics added to those given; seeds not ready keep what they have.
+
+    How few rows a seed's batches can be folded onto differs as widely as what seeds have learned. So seeds learn in groups
+    of about equal need, and a group in which no seed is ready costs nothing.
+    """
+    schedule = loop.schedule
+    keys = keys_for(seed, LEARN, episodes)
+    keys = jax.vmap(lambda key: jax.random.split(key, (schedule.envs, 2)))(keys)
+    draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
+    batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, schedule.batch, keys[:, :, 0]))
+
+    sizes = fold.sizes(schedule.batch)
+    folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < schedule.batch]
+    fitting = jnp.stack([*(fits.all(axis=1) for _, fits in folds), jnp.ones_like(ready)])
+    choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
+    order = jnp.argsort(choice)
+    branches = [idle, *(partial(learn_folded, loop, number) for number in range(len(sizes)))]
+
+    def learn_group(group: PyTree) -> tuple[Learner, Metrics]:
+        return jax.lax.switch(group[0].max(), branches, *group[1:])
+
+    places = *(places for places, _ in folds), None  # the last has all episodes as they are
+    seeds = choice, learner, metrics, batches, places, episodes, keys[:, :, 1], ready
+    size = group_size(schedule.seeds)
+    groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
+    learned = jax.lax.map(learn_group, groups)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], learned)
+
+
+def group_size(seeds: int) -> int:
+    """How many seeds learn side by side: on a CPU one, where products with a seed axis are slower; else at most 8."""
+    if jax.default_backend() == "cpu":
+        return 1
+    return max(size for size in range(1, 9) if seeds % size == 0)
+
+
+def idle(learner: Learner, metrics: Metrics, *rest: PyTree) -> tuple[Learner, Metrics]:
+    """No update."""
+    return learner, metrics
+
+
+def learn_folded(
+    loop: Loop,
+    number: int,
+    learner: Learner,
+    metrics: Metrics,
+    batches: Recording,
+    places: tuple[Places | None, ...],
+    episodes: Int[Array, " seeds"],
+    keys: Key[Array, "seeds updates"],
+    ready: Bool[Array, " seeds"],
+) -> tuple[Learner, Metrics]:
+    """A group of seeds learns from each of its batches in turn, folded the way that this number says."""
+
+    def update(
+        learner: Learner, batch: Recording, places: Places | None, episodes: Array, key: PRNGKeyArray
+    ) -> tuple[Learner, Metrics]:
+        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, places), key)
+        return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics
+
+    def step(so_far: tuple[Learner, Metrics], now: tuple[Recording, Places | None, Array, Array]) -> tuple[PyTree, None]:
+        learner, sums = so_far
+        batch, places, keys, number = now
+        over_seeds = for_one if len(ready) == 1 else jax.vmap
+        learned, metrics = over_seeds(update)(learner, batch, places, episodes + number, keys)
+        after = learned, jax.tree.map(jnp.add, sums, metrics)
+        return jax.tree.map(partial(collect.keep, ready), after, so_far), None
+
+    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, places[number], keys))
+    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(loop.schedule.envs)))[0]
+
+
+def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """What vmap does, for an axis of length one: a batched product with one in the batch costs more than a plain one."""
+
+    def applied(*arguments: PyTree) -> PyTree:
+        result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: leaf[None], result)
+
+    return applied

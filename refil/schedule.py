@@ -1,0 +1,64 @@
+"""What is trained and on what schedule; and the keys that everything of a seed's chance comes from."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import optax
+from jaxtyping import Array, Int, Key
+
+from refil import learn
+from refil.settings import Amount, Count, Refused, Share, Whole
+from refil.types import Defaults, Env, Method
+
+INITIAL, PLAY, LEARN, EVALUATE = range(4)  # what a seed's keys are for
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How much is played and learned, and when; the defaults are the paper's."""
+
+    steps: Count = Defaults.steps  # environment steps to train for, each seed
+    seeds: Count = 1  # how many seeds to train at once
+    seed: Whole = 0  # the first of them
+    envs: Count = 8  # episodes played at once; as many updates follow
+    batch: Count = 32  # episodes an update learns from
+    buffer: Count = Defaults.buffer  # episodes kept to learn from
+    lr: Amount = 5e-4  # learning rate
+    max_norm: Amount = 10.0  # largest norm of a gradient
+    target_every: Count = 200  # episodes between copies of the target networks
+    epsilon_finish: Share = 0.05  # share of random actions in the end (1 at first)
+    epsilon_steps: Count = Defaults.epsilon_steps  # environment steps until then
+    eval_every: Count = Defaults.eval_every  # environment steps between evaluations
+    eval_episodes: Count = Defaults.eval_episodes  # greedy episodes in an evaluation
+    log_every: Count = 200  # episodes between lines of metrics
+    mask_dead: bool = False  # treat dead entities as absent
+
+
+class Loop(NamedTuple):
+    """A method learning an environment on a schedule."""
+
+    env: Env
+    method: Method
+    schedule: Schedule
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """The paper's."""
+        return learn.rmsprop(self.schedule.lr, self.schedule.max_norm)
+
+
+def check(schedule: Schedule, horizon: int) -> None:
+    """Refuse schedules that cannot be."""
+    if schedule.steps < horizon:
+        raise Refused(f"--steps {schedule.steps} is less than one episode ({horizon} steps)")
+    for name in ("batch", "envs"):
+        if getattr(schedule, name) > schedule.buffer:
+            raise Refused(f"--{name} {getattr(schedule, name)} is more than --buffer {schedule.buffer}")
+
+
+def keys_for(seeds: Int[Array, " seeds"], purpose: int, moments: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
+    """A key of its own for each seed, purpose and moment."""
+    return jax.vmap(lambda seed, moment: jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), purpose), moment))(
+        seeds, moments
+    )

@@ -1,0 +1,51 @@
+"""How seeds are grouped and batches are folded changes nothing that is learned."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from refil import fold, improve
+from refil.loop import Training
+from tests.training import run, small
+
+
+@pytest.fixture(scope="module")
+def alone() -> Training:
+    """Three seeds, each by itself, as on a CPU."""
+    return run(small(seeds=3).build())[0]
+
+
+def test_seeds_learn_in_groups_as_they_learn_alone(alone, monkeypatch):
+    """What a GPU does, on the CPU: groups of seeds in one product."""
+    monkeypatch.setattr(improve, "group_size", lambda seeds: seeds)
+    together, _ = run(small(seeds=3).build())
+    assert_models_close(together, alone)
+
+
+def test_folded_batches_teach_what_unfolded_ones_do(monkeypatch):
+    folded, _ = run(small(batch=8).build())
+    monkeypatch.setattr(fold, "sizes", lambda batch: (batch,))
+    unfolded, _ = run(small(batch=8).build())
+    assert_models_close(folded, unfolded)
+
+
+def assert_models_close(ours: Training, theirs: Training) -> None:
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4),
+        ours.learner.model,
+        theirs.learner.model,
+    )
+
+
+def test_groups_are_equal_and_not_too_large(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert [improve.group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]
+
+
+def test_one_in_a_batch_is_done_as_one():
+    def double(tree):
+        return jax.tree.map(lambda leaf: 2 * leaf, tree)
+
+    tree = {"a": jnp.ones((1, 3)), "b": jnp.ones(1)}
+    jax.tree.map(np.testing.assert_array_equal, improve.for_one(double)(tree), jax.vmap(double)(tree))

@@ -1,8 +1,9 @@
 """How well models do when they act greedily; playing is training's own `collect` with no chance in it."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from refil import collect
 from refil.types import Env, Model, Recording
@@ -19,6 +20,12 @@ class Score(eqx.Module):
 def greedy(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Score:
     """So many episodes of each seed's model, every task equally likely; `keys` has one key per seed."""
     return score(collect.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
+
+
+def exploring(env: Env, model: Model, episodes: int, key: PRNGKeyArray) -> Score:
+    """So many episodes in which every action is left to chance, whatever the model."""
+    models = jax.tree.map(lambda leaf: leaf[None], model)
+    return score(collect.random_tasks(env, models, episodes, jnp.ones(1), key[None]))
 
 
 def score(recordings: Recording) -> Score:

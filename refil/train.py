@@ -95,7 +95,7 @@ class Session:
             line |= {name: (sums[row] / updates[row]).item() if updates[row] else None for name, sums in metrics.items()}
             if eval_due[row]:
                 line |= {name: getattr(scores, name)[row].item() for name in ("win_rate", "return_mean", "length_mean")}
-            lines.append(line | {"seconds": round(self.seconds, 3)})
+            lines.append(line | {"seconds": round(self.seconds, 3)} | device_memory())
         self.check(lines)
         self.folder.append(lines)
         for log in self.logs:
@@ -119,6 +119,12 @@ class Session:
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
         self.folder.save(training, self.seconds)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
+
+
+def device_memory() -> dict[str, int]:
+    """The most memory that the device has had in use, where it tells."""
+    used = jax.devices()[0].memory_stats()
+    return {"device_bytes": used["peak_bytes_in_use"]} if used else {}
 
 
 def score(loop_: Loop, training: Training) -> evaluate.Score:

@@ -9,7 +9,7 @@ from refil import experiment
 from refil.settings import Refused
 from refil.types import Observation
 from tests import worlds
-from tests.test_loop import small
+from tests.training import small
 
 
 def test_the_papers_settings_lie_under_the_options():

@@ -12,7 +12,7 @@ import pytest
 
 from refil import runs
 from refil.settings import Refused
-from tests.test_loop import small
+from tests.training import small
 
 TREE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
 

@@ -10,7 +10,7 @@ import pytest
 
 from refil import runs, train
 from refil.settings import Refused
-from tests.test_loop import small
+from tests.training import small
 
 
 def trained(path, **changes) -> runs.Run:

@@ -1,4 +1,7 @@
-"""Run an experiment of the paper, all of its runs, and draw its figure; what is done already is not done again."""
+"""Run an experiment of the paper, all of its runs, and make its figure or table; what is done already is not done again.
+
+Several processes can share the work: give each a part of the labels with --only, and the same --out.
+"""
 
 import re
 import sys
@@ -21,7 +24,8 @@ TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be in
 class Options:
     """What to run, and how much of it."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # figure_2b, figure_2b_released
+    experiment: Annotated[str, tyro.conf.Positional]  # figure_2b, figure_2b_released, table_1
+    only: str = ""  # of its runs those whose label contains this
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the paper's number
     steps: Count | None = None  # instead of the paper's number
@@ -35,16 +39,20 @@ def main(arguments: list[str]) -> None:
     module = plugins.load(EXPERIMENTS, options.experiment)
     out = options.out or Path("results") / options.experiment
     end = time.monotonic() + 60 * options.stop_after if options.stop_after is not None else None
-    done = {}
-    for label, default in module.runs().items():
+    planned = {label: wanted(default, options) for label, default in module.planned().items()}
+    chosen = [label for label in planned if options.only in label]
+    if not chosen:
+        raise Refused(f"no run of {options.experiment} has {options.only!r} in its label; there are {', '.join(planned)}")
+    for label in chosen:
         print(f"{label}: {out / folder(label)}")
-        done[label] = complete(wanted(default, options), out / folder(label), end)
-        if done[label] is None:
-            print(f"Stopped; everything is saved. The same command goes on: refil sweep {options.experiment}")
+        if not complete(planned[label], out / folder(label), end):
+            print(f"Stopped; everything is saved. The same command goes on: refil sweep {' '.join(arguments)}")
             sys.exit(130)
-    figure = plugins.load("refil.plots", module.FIGURE).draw(list(done.values()), list(done))
-    runs.save_figure(figure, out / f"{options.experiment}.png")
-    print(f"The figure is {out / options.experiment}.png")
+    if missing := [label for label in planned if not finished(out / folder(label), planned[label])]:
+        print(f"Still to be done: {', '.join(missing)}")
+        return
+    result = module.conclude({label: runs.existing(out / folder(label)) for label in planned}, out)
+    print(f"Everything is done: {result}")
 
 
 def folder(label: str) -> str:
@@ -58,8 +66,8 @@ def wanted(default: Experiment, options: Options) -> Experiment:
     return replace(default, options=replace(default.options, **changes))
 
 
-def complete(asked: Experiment, path: Path, end: float | None) -> runs.Run | None:
-    """A run brought to its end, or None where time ran out."""
+def complete(asked: Experiment, path: Path, end: float | None) -> bool:
+    """Bring a run to its end; false where time ran out."""
     from refil import train
 
     with runs.locked(path):
@@ -67,18 +75,18 @@ def complete(asked: Experiment, path: Path, end: float | None) -> runs.Run | Non
         run = runs.existing(path) if resume else runs.create(path, asked)
         if resume and (changed := settings.differences(run.experiment.options, asked.options)):
             raise Refused(f"{path} holds a run with other options: {', '.join(changed)}; choose another --out")
-        if finished(run, asked):
-            return run
+        if finished(path, asked):
+            return True
         if end is not None and end - time.monotonic() < TO_BEGIN:
-            return None
+            return False
         if end is not None:
             asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
-        return run if train.run(asked, run, resume) else None
+        return train.run(asked, run, resume)
 
 
-def finished(run: runs.Run, asked: Experiment) -> bool:
+def finished(path: Path, asked: Experiment) -> bool:
     """Whether every seed's metrics reach the last step."""
     steps: dict[int, int] = {}
-    if (run.path / runs.METRICS).exists():
-        steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
+    if (path / runs.METRICS).exists():
+        steps = {line["seed"]: line["env_steps"] for line in runs.existing(path).metrics()}
     return len(steps) == asked.options.seeds and min(steps.values()) >= asked.options.steps

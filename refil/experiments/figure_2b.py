@@ -1,11 +1,12 @@
 """Figure 2b: group matching at the paper's size, REFIL beside QMIX (Attention) and the two oracles, 24 seeds each."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from refil import experiment
+from refil import experiment, runs
 from refil.experiment import Experiment
+from refil.runs import Run
 
-FIGURE = "learning_curves"
 LABELS = {
     "REFIL": "refil",
     "QMIX (Attention)": "qmix_attention",
@@ -14,7 +15,7 @@ LABELS = {
 }
 
 
-def runs() -> dict[str, Experiment]:
+def planned() -> dict[str, Experiment]:
     """The four methods of the figure, on the paper's settings; metrics hold little beside the evaluations."""
     return {label: paper(experiment.default("group_matching", method)) for label, method in LABELS.items()}
 
@@ -22,3 +23,12 @@ def runs() -> dict[str, Experiment]:
 def paper(default: Experiment) -> Experiment:
     """What the paper ran."""
     return replace(default, options=replace(default.options, seeds=24, log_every=10_000))
+
+
+def conclude(done: dict[str, Run], out: Path, name: str = "figure_2b.png") -> Path:
+    """The figure."""
+    from refil.plots import learning_curves
+
+    picture = out / name
+    runs.save_figure(learning_curves.draw(list(done.values()), list(done)), picture)
+    return picture

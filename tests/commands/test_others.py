@@ -7,7 +7,7 @@ import pytest
 
 from refil import runs, train
 from refil.__main__ import main
-from tests.test_loop import small
+from tests.training import small
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,17 @@ def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
     _, error, code = refil("sweep", "figure_2b_released", "--seeds", "2", "--steps", "60", "--out", str(tmp_path))
     assert code == 2
     assert "--seeds" in error
+
+
+def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
+    arguments = ["sweep", "figure_2b_released", "--seeds", "1", "--steps", "60", "--out", str(tmp_path)]
+    out, _, code = refil(*arguments, "--only", "Fixed")
+    assert code == 0
+    assert "Still to be done: REFIL (Randomized Oracle), released" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["refil_fixed_oracle_released"]
+    _, error, code = refil(*arguments, "--only", "Loose")
+    assert code == 2
+    assert "no run of figure_2b_released has 'Loose' in its label; there are REFIL (Fixed Oracle), released" in error
 
 
 def test_an_unknown_command_is_refused_with_the_choices(refil):

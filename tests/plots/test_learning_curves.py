@@ -6,7 +6,7 @@ import pytest
 from refil import runs
 from refil.plots import learning_curves
 from refil.settings import Refused
-from tests.test_loop import small
+from tests.training import small
 
 
 def made_up(path, points) -> runs.Run:

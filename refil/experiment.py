@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 
 from refil import plugins, schedule, settings
 from refil.schedule import Loop, Schedule
 from refil.settings import Amount, Refused
 from refil.types import Defaults, Env, Observation, without_dead
 
-PRECISIONS = {"float32": "highest", "tf32": "tensorfloat32"}  # in JAX's words
+PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
+ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 ENVS, METHODS = "refil.envs", "refil.methods"
 CHANGEABLE = ("--steps", "--save-every", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
 
@@ -26,7 +28,9 @@ class Options(Schedule):
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
-    precision: Literal["float32", "tf32"] = "float32"  # of matrix products on a GPU; the authors' was float32
+    precision: Literal["float32", "tf32", "bf16"] = (
+        "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
+    )
     deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
     env: Any = None  # options of the environment
     method: Any = None  # options of the method
@@ -44,7 +48,7 @@ class Experiment:
         """Set what JAX takes from outside; nothing may have run on the device yet."""
         if self.options.deterministic:
             os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
-        jax.config.update("jax_default_matmul_precision", PRECISIONS[self.options.precision])
+        jax.config.update("jax_default_matmul_precision", PRODUCTS[self.options.precision])
 
     def build_env(self) -> Env:
         """The environment."""
@@ -57,7 +61,7 @@ class Experiment:
         schedule.check(self.options, env.spec.horizon)
         method = plugins.load(METHODS, self.method).build(self.options.method, env.spec)
         jax.eval_shape(lambda: method.init(jax.random.key(0)))  # refuses sizes that cannot be
-        return Loop(env, method, self.options)
+        return Loop(env, method, self.options, ACTIVATIONS[self.options.precision])
 
     def parts(self) -> dict[str, Any]:
         """The environment and the method, as plain values."""

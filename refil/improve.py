@@ -83,7 +83,8 @@ def learn_folded(
     def update(
         learner: Learner, batch: Recording, places: Places | None, episodes: Array, key: PRNGKeyArray
     ) -> tuple[Learner, Metrics]:
-        learner, metrics = learn.update(loop.method, loop.optimiser, learner, collect.recall(loop.env, batch, places), key)
+        recalled = collect.recall(loop.env, batch, places)
+        learner, metrics = learn.update(loop.method, loop.optimiser, learner, recalled, key, loop.activations)
         return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics
 
     def step(so_far: tuple[Learner, Metrics], now: tuple[Recording, Places | None, Array, Array]) -> tuple[PyTree, None]:

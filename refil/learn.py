@@ -1,9 +1,12 @@
 """One gradient step for any method: clipped RMSprop in PyTorch's form, and target networks copied by episodes."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from refil.types import Episode, Method, Model
@@ -42,15 +45,31 @@ def begin(method: Method, optimiser: optax.GradientTransformation, key: PRNGKeyA
 
 
 def update(
-    method: Method, optimiser: optax.GradientTransformation, learner: Learner, episodes: Episode, key: PRNGKeyArray
+    method: Method,
+    optimiser: optax.GradientTransformation,
+    learner: Learner,
+    episodes: Episode,
+    key: PRNGKeyArray,
+    activations: DTypeLike = jnp.float32,
 ) -> tuple[Learner, dict[str, Float[Array, ""]]]:
-    """Learn from a batch of episodes."""
-    gradient = jax.value_and_grad(method.loss, has_aux=True)
-    (loss, metrics), gradients = gradient(learner.model, learner.target, episodes, key)
+    """Learn from a batch of episodes, with networks whose rows are numbers of this type."""
+
+    def loss_of(model: Model) -> tuple[Array, dict[str, Array]]:
+        return method.loss(*working_in(activations, (model, learner.target, episodes)), key)
+
+    (loss, metrics), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
     changes, state = optimiser.update(gradients, learner.optimiser)
     model = optax.apply_updates(learner.model, changes)
     metrics = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(gradients)}
     return Learner(model, learner.target, state, learner.updates + 1, learner.copied_at), metrics
+
+
+def working_in(kind: DTypeLike, parts: tuple[Model, Model, Episode]) -> tuple[Model, Model, Episode]:
+    """The same networks, and what they read, in numbers of this type; what they come to is in float32 whatever the type."""
+    model, target, episodes = parts
+    model, target = (jax.tree.map(lambda leaf: leaf.astype(kind), each) for each in (model, target))
+    observations = replace(episodes.observations, entities=episodes.observations.entities.astype(kind))
+    return model, target, replace(episodes, observations=observations)
 
 
 def copy_target(learner: Learner, episodes: Int[Array, ""], every: int) -> Learner:

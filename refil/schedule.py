@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Int, Key
 
 from refil import learn
@@ -41,6 +43,7 @@ class Loop(NamedTuple):
     env: Env
     method: Method
     schedule: Schedule
+    activations: DTypeLike = jnp.float32  # the type of numbers that networks work in while they learn
 
     @property
     def optimiser(self) -> optax.GradientTransformation:

@@ -219,6 +219,26 @@ def test_every_method_can_learn_group_matching(name):
 
 
 @every_case
+def test_networks_that_work_in_bf16_come_to_about_the_same(name, kind):
+    """Rows have 8 bits then, so losses agree to some hundredths; all that is learned, and the loss, stays float32."""
+    method, spec = built(name, kind, 5)
+    optimiser = learn.rmsprop(5e-4, 10.0)
+    learner = learn.begin(method, optimiser, jax.random.key(0))
+    episodes = random_episodes(spec, 1)
+    found = []
+    for activations in (jnp.float32, jnp.bfloat16):
+        update = jax.jit(partial(learn.update, method, optimiser, activations=activations))
+        after, metrics = update(learner, episodes, jax.random.key(1))
+        assert {leaf.dtype for leaf in jax.tree.leaves(after.model)} == {jnp.dtype(jnp.float32)}
+        assert all(value.dtype == jnp.float32 for value in metrics.values())
+        found.append(metrics)
+    exact, rough = found
+    np.testing.assert_allclose(rough["loss"], exact["loss"], rtol=0.05)
+    np.testing.assert_allclose(rough["gradient_norm"], exact["gradient_norm"], rtol=0.1)
+    assert rough["loss"] != exact["loss"]
+
+
+@every_case
 @pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action"])
 def test_gradients_are_finite_whatever_is_seen(name, kind, state):
     method, spec = built(name, kind, 5)

@@ -29,7 +29,7 @@ class Options:
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the paper's number
     steps: Count | None = None  # instead of the paper's number
-    precision: Literal["float32", "tf32"] | None = None  # of matrix products on a GPU; float32 by default
+    precision: Literal["float32", "tf32", "bf16"] | None = None  # of matrix products on a GPU; float32 by default
     stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
 
 

@@ -51,7 +51,7 @@ class Qatten(eqx.Module):
         query = query.reshape(*query.shape[:-1], self.heads, 1, -1)
         keys = self.key(inputs[..., : obs.visible.shape[-2], :])
         keys = jnp.swapaxes(keys.reshape(*keys.shape[:-1], self.heads, -1), -3, -2)
-        logits = (query * keys).sum(axis=-1) * keys.shape[-1] ** -0.5
+        logits = (query * keys.astype(jnp.float32)).sum(axis=-1) * keys.shape[-1] ** -0.5
         return QattenContext(
             logits=jnp.where(obs.acting[..., None, :], logits, HIDDEN),
             weights=jnp.abs(over_agents(self.weights.read(inputs), obs)),

@@ -64,11 +64,11 @@ class Qtran(eqx.Module):
         done = jax.nn.one_hot(actions, obs.available.shape[-1], dtype=hidden.dtype)
         encoded = self.encode_action(jnp.concatenate([hidden, done], axis=-1))
         acted = jnp.where(obs.acting[..., None], encoded, 0.0).sum(axis=-2)
-        return self.joint(jnp.concatenate([self.summary(self.encode_joint, obs), acted], axis=-1))[..., 0]
+        return self.joint(jnp.concatenate([self.summary(self.encode_joint, obs), acted], axis=-1))[..., 0].astype(jnp.float32)
 
     def state_value(self, obs: Observation) -> Float[Array, "*batch"]:
         """What the state is worth beyond the sum of utilities."""
-        return self.state(self.summary(self.encode_state, obs))[..., 0]
+        return self.state(self.summary(self.encode_state, obs))[..., 0].astype(jnp.float32)
 
 
 def build(config: Config, spec: Spec) -> Method:
@@ -106,7 +106,7 @@ def loss(
     obs = episodes.observations
     now, then = (jax.tree.map(lambda leaf, part=part: leaf[:, part], obs) for part in (slice(None, -1), slice(1, None)))
     hidden = model.utility.hidden(obs, obs.visible[None])[0]
-    q = jnp.where(obs.acting[..., None], model.utility.score(hidden), 0.0)
+    q = jnp.where(obs.acting[..., None], model.utility.score(hidden).astype(jnp.float32), 0.0)
     best = td.greedy(q, obs.available)
     hidden_then = target.utility.hidden(obs, obs.visible[None])[0][:, 1:]
     goals = td.targets(

@@ -46,14 +46,18 @@ class Roles(NamedTuple):
 
 
 class Narrow(eqx.Module):
-    """A narrow layer between two others. Normed over its own columns, where the original norms over the batch."""
+    """A narrow layer between two others. Normed over its own columns, where the original norms over the batch.
+
+    It works in float32 whatever it is given: how alike roles are is measured by small differences.
+    """
 
     enter: Linear
     norm: LayerNorm
     leave: Linear
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return self.leave(jax.nn.leaky_relu(self.norm(self.enter(inputs))))
+        enter, norm, leave = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (self.enter, self.norm, self.leave))
+        return leave(jax.nn.leaky_relu(norm(enter(inputs.astype(jnp.float32)))))
 
 
 class Thought(NamedTuple):

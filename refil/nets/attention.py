@@ -56,7 +56,7 @@ def gather_plainly(projected: Array, views: Array, size: int, heads: int, summed
     queries, keys, gains = (split(part, heads) for part in jnp.split(projected, [size, 2 * size], axis=-1))
     logits = queries[..., :agents, :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
     seen = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
-    weights = jax.nn.softmax(jnp.where(seen, logits[..., None, :, :], HIDDEN), axis=-1) * seen
+    weights = shares(logits[..., None, :, :], seen)
     # All views of a head are rows of one product: a separate axis would repeat the gains for each view.
     weights = weights.reshape(*weights.shape[:-3], count * agents, entities)
     if summed:
@@ -65,6 +65,12 @@ def gather_plainly(projected: Array, views: Array, size: int, heads: int, summed
         gathered = jnp.swapaxes(weights @ gains, -3, -2)
         gathered = gathered.reshape(*gathered.shape[:-2], -1)
     return jnp.moveaxis(gathered.reshape(*gathered.shape[:-2], count, agents, -1), -3, 0)
+
+
+def shares(logits: Float[Array, "..."], seen: Bool[Array, "..."]) -> Float[Array, "..."]:
+    """Softmax among what is in view, worked out in float32; all shares are 0 where nothing is."""
+    masked = jnp.where(seen, logits.astype(jnp.float32), HIDDEN)
+    return (jax.nn.softmax(masked, axis=-1) * seen).astype(logits.dtype)
 
 
 def split(rows: Float[Array, "*batch entities columns"], parts: int) -> Float[Array, "*batch parts entities width"]:

@@ -158,10 +158,11 @@ def shares(logits: Array, seen: Array) -> Array:
 
 
 def product(left: Array, right: Array) -> Array:
-    """left @ right, also where what the matrix units cannot take is one wide."""
-    if left.shape[1] == 1:
-        return left * right
-    return (left * right.T).sum(axis=1, keepdims=True) if right.shape[1] == 1 else jnp.dot(left, right)
+    """left @ right in float32, also where what the matrix units cannot take is one wide."""
+    if left.shape[1] > 1 and right.shape[1] > 1:
+        return jnp.dot(left, right, preferred_element_type=jnp.float32)
+    left, right = left.astype(jnp.float32), right.astype(jnp.float32)
+    return left * right if left.shape[1] == 1 else (left * right.T).sum(axis=1, keepdims=True)
 
 
 def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
@@ -169,17 +170,19 @@ def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
     views = range(len(seen_ref))
     seen = [seen_ref[view] != 0 for view in views]
     place, acting = plan.acting
-    totals = [jnp.zeros((plan.rows, plan.gained), gathered_ref.dtype) for _ in views]
+    totals = [jnp.zeros((plan.rows, plan.gained)) for _ in views]
     for head in range(plan.heads):
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
-        logits = jnp.dot(queries, keys.T) * queries.shape[1] ** -0.5
+        logits = product(queries, keys.T) * queries.shape[1] ** -0.5
         for view in views:
-            gathered = product(shares(logits, seen[view]), gains)
+            gathered = product(shares(logits, seen[view]).astype(gains.dtype), gains)
             totals[view] = totals[view] + gathered if plan.summed else gathered
             if not plan.summed or head == plan.heads - 1:
                 columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
                 where = gathered_ref.at[view, place[:, None], columns[None, :]]
-                triton.store(where, totals[view], mask=jnp.broadcast_to(acting[:, None], totals[view].shape))
+                triton.store(
+                    where, totals[view].astype(gathered_ref.dtype), mask=jnp.broadcast_to(acting[:, None], totals[view].shape)
+                )
 
 
 def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_ref) -> None:
@@ -190,17 +193,17 @@ def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_re
     for head in range(plan.heads):
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         scale = queries.shape[1] ** -0.5
-        logits = jnp.dot(queries, keys.T) * scale
-        by_logits, by_gains = jnp.zeros_like(logits), jnp.zeros_like(gains)
+        logits = product(queries, keys.T) * scale
+        by_logits, by_gains = jnp.zeros_like(logits), jnp.zeros(gains.shape)
         columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
         mask = jnp.broadcast_to(acting[:, None], gains.shape)
         for view in views:
-            gradient = triton.load(gradient_ref.at[view, place[:, None], columns[None, :]], mask=mask, other=0.0)
+            gradient = triton.load(gradient_ref.at[view, place[:, None], columns[None, :]], mask=mask, other=0)
             weights = shares(logits, seen[view])
             by_weights = product(gradient, gains.T)
-            by_gains += product(weights.T, gradient)
+            by_gains += product(weights.T.astype(gains.dtype), gradient)
             by_logits += weights * (by_weights - (weights * by_weights).sum(axis=-1, keepdims=True))
-        by_logits *= scale
-        by_rows_ref[:, plan.columns(0, head)] = jnp.dot(by_logits, keys)
-        by_rows_ref[:, plan.columns(1, head)] = jnp.dot(by_logits.T, queries)
-        by_rows_ref[:, plan.columns(2, head)] = by_gains
+        by_logits = (by_logits * scale).astype(keys.dtype)
+        parts = product(by_logits, keys), product(by_logits.T, queries), by_gains
+        for number, part in enumerate(parts):
+            by_rows_ref[:, plan.columns(number, head)] = part.astype(by_rows_ref.dtype)

@@ -32,7 +32,8 @@ class Gru(eqx.Module):
         """The memory after each instant, starting from nothing wherever an instant is the first."""
         gates = self.from_input(inputs).reshape(len(inputs), -1, self.from_input.weight.shape[1])
         first = jnp.broadcast_to(first, (*inputs.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
-        return remember_all(self.from_memory, gates, first).reshape(*inputs.shape[:-1], -1)
+        exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self.from_memory)  # rounding would add up over time
+        return remember_all(exact, gates, first).reshape(*inputs.shape[:-1], -1)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
@@ -55,7 +56,7 @@ def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Ar
 def remember_all(
     from_memory: Linear, gates: Float[Array, "time rows gates"], first: Bool[Array, "time rows 1"]
 ) -> Float[Array, "time rows size"]:
-    """All memories, given the inputs' shares of the gates."""
+    """All memories, given the inputs' shares of the gates, and as exact as these are; in between they are float32."""
     forward = gru_kernel.remember if gru_kernel.fits(from_memory.weight) else remember
     return forward(from_memory.weight, from_memory.bias, gates, first)
 
@@ -69,17 +70,18 @@ def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[A
 def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array) -> tuple[Linear, Array, None]:
     """Each gate's gradient is the memory's times a factor that is known beforehand."""
     from_memory, gates, first, memories = kept
-    before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
+    before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]).astype(jnp.float32))
     _, reset, update, new, new_mem = step(gates, from_memory(before), before)
     by_new = (1 - update) * (1 - new**2)
     by_reset, by_update = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update)
-    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1)
+    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1).astype(gates.dtype)
     backward = gru_kernel.trace_back if gru_kernel.fits(from_memory.weight) else trace_back
-    total = backward(from_memory.weight, by_recalled, update, first, gradient)
+    total = backward(from_memory.weight, by_recalled, update.astype(gates.dtype), first, gradient)
     recalled = jnp.tile(total, 3) * by_recalled
     rows, columns = before.reshape(-1, before.shape[-1]), recalled.reshape(-1, recalled.shape[-1])
     given = jnp.concatenate([recalled[..., : -total.shape[-1]], total * by_new], axis=-1)
-    return Linear(rows.T @ columns, columns.sum(axis=0)), given, None
+    by_bias = columns.sum(axis=0, dtype=jnp.float32)
+    return Linear((rows.astype(columns.dtype).T @ columns).astype(jnp.float32), by_bias), given.astype(gates.dtype), None
 
 
 remember_all.defvjp(remember_forward, remember_backward)
@@ -94,9 +96,9 @@ def remember(
         gates, first = now
         memory = jnp.where(first, 0.0, memory)
         memory = step(gates, multiply(memory, weight) + bias, memory)[0]
-        return memory, memory
+        return memory, memory.astype(gates.dtype)
 
-    return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight)), gates.dtype), (gates, first))[1]
+    return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight))), (gates, first))[1]
 
 
 def trace_back(
@@ -112,6 +114,7 @@ def trace_back(
         gradient, by_recalled, update, first = now
         total = gradient + later
         recalled = jnp.tile(total, 3) * by_recalled
-        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total
+        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total.astype(gradient.dtype)
 
-    return jax.lax.scan(instant, jnp.zeros_like(gradient[0]), (gradient, by_recalled, update, first), reverse=True)[1]
+    nothing = jnp.zeros(gradient.shape[1:])
+    return jax.lax.scan(instant, nothing, (gradient, by_recalled, update, first), reverse=True)[1]

@@ -76,7 +76,7 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
     weights, biases = [weight_ref[:, part] for part in parts], [bias_ref[part][None, :] for part in parts]
 
     def fetch(instant):
-        return [gates_ref[instant, :, part] for part in parts], continues_ref[instant][:, None]
+        return [gates_ref[instant, :, part].astype(jnp.float32) for part in parts], continues_ref[instant][:, None]
 
     def step(instant, carried):
         memory, (given, continuing) = carried
@@ -86,10 +86,10 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
         reset, update = jax.nn.sigmoid(given[0] + reset), jax.nn.sigmoid(given[1] + update)
         new = jnp.tanh(given[2] + reset * new)
         memory = (1 - update) * new + update * memory
-        memory_ref[instant] = memory
+        memory_ref[instant] = memory.astype(memory_ref.dtype)
         return memory, ahead
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size), memory_ref.dtype), fetch(0)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size)), fetch(0)))
 
 
 def trace_back_rows(
@@ -100,18 +100,19 @@ def trace_back_rows(
     weights = [weight_ref[:, part].T for part in parts]
 
     def fetch(instant):
-        by_recalled = [by_recalled_ref[instant, :, part] for part in parts]
-        return by_recalled, update_ref[instant], continues_ref[instant][:, None], gradient_ref[instant]
+        by_recalled = [by_recalled_ref[instant, :, part].astype(jnp.float32) for part in parts]
+        update, gradient = (ref[instant].astype(jnp.float32) for ref in (update_ref, gradient_ref))
+        return by_recalled, update, continues_ref[instant][:, None], gradient
 
     def step(turn, carried):
         later, (by_recalled, update, continuing, gradient) = carried
         instant = time - 1 - turn
         ahead = fetch(jnp.maximum(instant - 1, 0))
         total = gradient + later
-        total_ref[instant] = total
+        total_ref[instant] = total.astype(total_ref.dtype)
         later = total * update
         for by, weight in zip(by_recalled, weights, strict=True):
             later += jnp.dot(total * by, weight)
         return later * continuing, ahead
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size), total_ref.dtype), fetch(time - 1)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size)), fetch(time - 1)))

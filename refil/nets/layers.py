@@ -63,8 +63,10 @@ class LayerNorm(eqx.Module):
     shift: Float[Array, " size"]
 
     def __call__(self, rows: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        centred = rows - rows.mean(axis=-1, keepdims=True)
-        return centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * self.scale + self.shift
+        exact = rows.astype(jnp.float32)
+        centred = exact - exact.mean(axis=-1, keepdims=True)
+        normed = centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+        return normed.astype(rows.dtype) * self.scale + self.shift
 
 
 def layer_norm(size: int) -> LayerNorm:

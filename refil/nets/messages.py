@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import HIDDEN
+from refil.nets.attention import shares
 from refil.nets.layers import Linear, linear, multiply, uniform
 
 
@@ -31,8 +31,7 @@ class Listening(eqx.Module):
             return jnp.zeros_like(own)
         queries, (keys, values) = self.split(multiply(own, self.query), 1)[0], self.split(multiply(others, self.key_value), 2)
         logits = queries @ jnp.swapaxes(keys, -2, -1) * queries.shape[-1] ** -0.5
-        weights = jax.nn.softmax(jnp.where(heard[..., None, :, :], logits, HIDDEN), axis=-1) * heard[..., None, :, :]
-        return jnp.swapaxes(weights @ values, -3, -2).reshape(own.shape)
+        return jnp.swapaxes(shares(logits, heard[..., None, :, :]) @ values, -3, -2).reshape(own.shape)
 
     def split(self, columns: Float[Array, "*batch rows columns"], parts: int) -> list[Float[Array, "*batch heads rows width"]]:
         """Columns in equal parts, each of them head by head."""

@@ -48,7 +48,8 @@ def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray],
 
 def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch size"]:
     """The mean over agent slots of what is gathered from everything, absent slots counting as zero."""
-    return jnp.where(obs.acting[..., None], reading.through(obs.everything[None])[0], 0.0).mean(axis=-2)
+    gathered = reading.through(obs.everything[None])[0].astype(jnp.float32)
+    return jnp.where(obs.acting[..., None], gathered, 0.0).mean(axis=-2)
 
 
 class Vdn(eqx.Module):
@@ -96,7 +97,7 @@ class LinearQmix(eqx.Module):
         views: Bool[Array, "factors *batch agents entities"],
     ) -> Float[Array, "*batch"]:
         """Weights compete over all factors of all agents present."""
-        raw = context.weights.through(views)[..., 0]
+        raw = context.weights.through(views)[..., 0].astype(jnp.float32)
         return (AMONG_AGENTS[self.positive](raw, context.acting) * utilities).sum(axis=(0, -1)) + context.bias
 
 
@@ -136,7 +137,7 @@ class AttentionQmix(eqx.Module):
         views: Bool[Array, "factors *batch agents entities"],
     ) -> Float[Array, "*batch"]:
         """Absent agents have utility zero, so that their weights do not matter."""
-        first = AMONG_COLUMNS[self.positive](context.first.through(views))
+        first = AMONG_COLUMNS[self.positive](context.first.through(views).astype(jnp.float32))
         hidden = jax.nn.elu((utilities[..., None] * first).sum(axis=(0, -2)) + context.first_bias)
         return (hidden * context.last).sum(axis=-1) + context.last_bias
 

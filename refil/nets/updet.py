@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import HIDDEN
+from refil.nets.attention import shares
 from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, uniform
 from refil.types import Observation, Spec, rows
 
@@ -28,8 +28,7 @@ class Block(eqx.Module):
         columns = columns.reshape(*columns.shape[:-1], 3, self.heads, tokens.shape[-1])
         queries, keys, values = (jnp.swapaxes(columns[..., part, :, :], -3, -2) for part in range(3))
         logits = queries @ jnp.swapaxes(keys, -2, -1) * tokens.shape[-1] ** -0.5
-        weights = jax.nn.softmax(jnp.where(seen[..., None, None, :], logits, HIDDEN), axis=-1)
-        gathered = jnp.swapaxes(weights @ values, -3, -2)
+        gathered = jnp.swapaxes(shares(logits, seen[..., None, None, :]) @ values, -3, -2)
         tokens = self.norm_attention(tokens + self.merge(gathered.reshape(*gathered.shape[:-2], -1)))
         return self.norm_feed(tokens + self.feed(tokens))
 
@@ -46,7 +45,7 @@ class UpdetUtility(eqx.Module):
 
     def start(self, *batch: int) -> Float[Array, "*batch size"]:
         """An empty memory."""
-        return jnp.zeros((*batch, self.output.weight.shape[0]))
+        return jnp.zeros((*batch, self.output.weight.shape[0]), self.output.weight.dtype)
 
     def embedded(self, obs: Observation) -> Float[Array, "*batch agents entities size"]:
         """Every entity as every agent's token. Features are the same for all agents, so each marks itself."""
@@ -54,7 +53,7 @@ class UpdetUtility(eqx.Module):
         agents, entities = obs.visible.shape[-2:]
         self_mark = self.embed.weight[-1]
         entity_part = multiply(plain, self.embed.weight[:-1]) + self.embed.bias
-        return entity_part[..., None, :, :] + jnp.eye(agents, entities)[..., None] * self_mark
+        return entity_part[..., None, :, :] + jnp.eye(agents, entities, dtype=plain.dtype)[..., None] * self_mark
 
     def think(
         self,
@@ -86,7 +85,7 @@ class UpdetUtility(eqx.Module):
             aims = obs.action_for[..., :, None] == basic + jnp.arange(self.aimed)
             by_entity = jnp.where(obs.visible, scores.mean(axis=-1), 0.0)
             q = jnp.concatenate([own, by_entity @ aims.astype(scores.dtype)], axis=-1)
-        return jnp.where(obs.acting[..., None], q, 0.0)
+        return jnp.where(obs.acting[..., None], q.astype(jnp.float32), 0.0)
 
     def step(
         self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None

@@ -72,7 +72,7 @@ class FeedForwardUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "views *batch agents actions"]:
         """Utilities of all instants through each of the views."""
-        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)), 0.0)
+        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
 
 
 class Recurrent(eqx.Module):
@@ -133,7 +133,7 @@ class GruUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "views *batch time agents actions"]:
         """Utilities of whole episodes."""
-        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)), 0.0)
+        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
 
 
 def entity_encoder(inputs: int, size: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> EntityEncoder:

@@ -56,8 +56,20 @@ def test_seeds_side_by_side():
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_the_kernels_can_be_written_for_a_gpu(sizes):
-    kernel, _, given = both(sizes, interpret=False)
+def test_rows_may_be_bf16(sizes):
+    kernel, plain, given = both(sizes, interpret=True)
+    projected, seen, weight = given
+    for one, other in zip(kernel(projected.astype(jnp.bfloat16), seen, weight), plain(*given), strict=True):
+        assert one.dtype == jnp.bfloat16
+        scale = float(jnp.abs(other).max())
+        np.testing.assert_allclose(one.astype(jnp.float32) / scale, other / scale, atol=0.03)
+
+
+@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_kernels_can_be_written_for_a_gpu(sizes, kind):
+    kernel, _, (projected, *rest) = both(sizes, interpret=False)
+    given = projected.astype(kind), *rest
     assert "triton" in kernel.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
 
 
@@ -66,6 +78,16 @@ def test_a_cpu_and_odd_sizes_have_the_plain_products():
     assert attention_kernel.fits(jnp.zeros((2, 16, 192)), views, 64, 4) == (jax.default_backend() == "gpu")
     for entities, columns in ((16, 144), (16, 180), (12, 192)):  # gains of 4 columns, of 13, and 12 entities
         assert not attention_kernel.fits(jnp.zeros((2, entities, columns)), views[..., :entities], 64, 4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", SIZES)
+def test_on_a_gpu_rows_may_be_bf16(sizes):
+    kernel, plain, given = both(sizes, interpret=False)
+    projected, seen, weight = given
+    for one, other in zip(kernel(projected.astype(jnp.bfloat16), seen, weight), plain(*given), strict=True):
+        scale = float(jnp.abs(other).max())
+        np.testing.assert_allclose(one.astype(jnp.float32) / scale, other / scale, atol=0.03)
 
 
 @pytest.mark.gpu

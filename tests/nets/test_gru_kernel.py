@@ -31,10 +31,24 @@ def test_a_kernel_does_what_its_loop_does(kernel, plain, sizes):
     assert_close(kernel(*given, interpret=True), plain(*given))
 
 
-def assert_close(one, other):
+def assert_close(one, other, tolerance=1e-5):
     """Equal but for rounding, which a long loop may carry along."""
     scale = float(jnp.abs(other).max())
-    np.testing.assert_allclose(one / scale, other / scale, atol=1e-5)
+    np.testing.assert_allclose(one.astype(jnp.float32) / scale, other / scale, atol=tolerance)
+
+
+def in_bf16(given):
+    """The same with what comes instant by instant in bf16; the weights stay as they are."""
+    return [leaf.astype(jnp.bfloat16) if leaf.ndim == 3 and leaf.dtype == jnp.float32 else leaf for leaf in given]
+
+
+@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
+def test_what_comes_may_be_bf16(kernel, plain):
+    given = inputs(plain, *SIZES[1])
+    for loop in (plain, partial(kernel, interpret=True)):
+        result = loop(*in_bf16(given))
+        assert result.dtype == jnp.bfloat16
+        assert_close(result, plain(*given), tolerance=0.02)
 
 
 @pytest.mark.parametrize(("kernel", "plain"), LOOPS)
@@ -46,8 +60,9 @@ def test_seeds_side_by_side(kernel, plain):
 
 @pytest.mark.parametrize(("kernel", "plain"), LOOPS)
 def test_a_kernel_can_be_written_for_a_gpu(kernel, plain):
-    lowered = jax.jit(kernel).trace(*inputs(plain, 3, 32, 64)).lower(lowering_platforms=("cuda",))
-    assert "triton" in lowered.as_text()
+    given = inputs(plain, 3, 32, 64)
+    for rows in (given, in_bf16(given)):
+        assert "triton" in jax.jit(kernel).trace(*rows).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_a_cpu_and_odd_sizes_have_the_plain_loops():
@@ -62,3 +77,4 @@ def test_on_a_gpu_too(kernel, plain, sizes):
     with jax.default_matmul_precision("highest"):
         given = inputs(plain, *sizes)
         assert_close(jax.jit(kernel)(*given), plain(*given))
+    assert_close(jax.jit(kernel)(*in_bf16(given)), plain(*given), tolerance=0.02)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -16,6 +17,7 @@ from refil.types import Defaults, Env, Observation, without_dead
 
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
+CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
 ENVS, METHODS = "refil.envs", "refil.methods"
 CHANGEABLE = ("--steps", "--save-every", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
 
@@ -28,9 +30,7 @@ class Options(Schedule):
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
-    precision: Literal["float32", "tf32", "bf16"] = (
-        "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
-    )
+    precision: Literal["float32", "tf32", "bf16"] = "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
     deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
     env: Any = None  # options of the environment
     method: Any = None  # options of the method
@@ -49,6 +49,8 @@ class Experiment:
         if self.options.deterministic:
             os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
         jax.config.update("jax_default_matmul_precision", PRODUCTS[self.options.precision])
+        if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
+            jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute there
 
     def build_env(self) -> Env:
         """The environment."""

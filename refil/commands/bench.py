@@ -3,16 +3,23 @@
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from refil import collect
 from refil.commands import train
 from refil.experiment import Experiment, Options
+from refil.learn import Learner
+from refil.loop import Training
+from refil.schedule import Loop
 from refil.settings import Count, from_command_line
 from refil.types import Env
 
@@ -24,13 +31,16 @@ HELP = """Measure how fast an environment is played and a method learns on this 
 
 env_steps_per_s: environment steps played a second, the choice of actions included.
 
-ms_per_update: milliseconds that an update takes, for each seed.
+ms_per_update: milliseconds that an update takes, for each seed; and with --parts what of that goes where: ms_to_recall (seeing
+the batch again), ms_to_value (the loss), ms_to_blame (its gradient), ms_to_change (the optimiser).
 
 train_steps_per_s: environment steps a second of the whole training loop, all seeds together.
 
-compile_s: seconds until that loop is compiled.
+minutes_for_10m: minutes that 10 million steps of each seed would take at that rate; with learning, episodes change in length.
 
-replay_bytes: the memory that all seeds' episodes take.
+compile_s: seconds until that loop is compiled; compile_again_s: when it has been compiled on this machine before.
+
+replay_bytes: the memory that all seeds' episodes take; peak_bytes: the most device memory in use, where the device tells.
 
 With --random the environment alone is measured: random available actions, everything seen at every step, and an episode
 that ends begins anew.
@@ -45,6 +55,8 @@ class Measure(Options):
     json: bool = False  # print one JSON object
     repeats: Count = 5  # how often each thing is timed; the median counts
     random: bool = False  # measure the environment alone, with random actions
+    parts: bool = False  # time the parts of an update as well, which takes as long again to compile
+    profile: Path | None = None  # write a trace of some iterations into this folder, for TensorBoard or Perfetto
 
 
 def main(arguments: list[str]) -> None:
@@ -54,7 +66,7 @@ def main(arguments: list[str]) -> None:
     measure = Measure(**vars(base.options))
     text = HELP.format(env=base.env, method=base.method)
     measure = from_command_line(Measure, rest, "refil bench", text, measure)
-    figures = (bench_random if measure.random else bench)(replace(base, options=measure), measure.repeats)
+    figures = (bench_random if measure.random else bench)(replace(base, options=measure), measure)
     if measure.json:
         print(json.dumps(figures))
         return
@@ -65,7 +77,7 @@ def main(arguments: list[str]) -> None:
             print(f"  {name:<18} {value:>14,.1f}")
 
 
-def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
+def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     """The figures, medians of several timings; everything is warmed up first."""
     import jax
     import jax.numpy as jnp
@@ -76,10 +88,7 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
     built, options = asked.build(), asked.options
     training = jax.jit(partial(loop.begin, built))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
-    iterate = jax.jit(partial(loop.iterate, built), donate_argnums=0)
-    started = time.perf_counter()
-    compiled = iterate.lower(training).compile()
-    compile_s = time.perf_counter() - started
+    compiled, compile_s, compile_again_s = compile_twice(partial(loop.iterate, built), training)
     while int(training.episodes[0]) < options.batch:  # until there is enough to learn from
         training = compiled(training)
 
@@ -90,28 +99,92 @@ def bench(asked: Experiment, repeats: int) -> dict[str, Any]:
         return state[0].env_steps
 
     before = iteration().sum()
-    whole = seconds(iteration, repeats)
-    steps = int(state[0].env_steps.sum() - before) / (repeats + 1)
+    whole = seconds(iteration, measure.repeats)
+    steps = int(state[0].env_steps.sum() - before) / (measure.repeats + 1)
+    if measure.profile:
+        with jax.profiler.trace(measure.profile):
+            jax.block_until_ready(iteration())
 
-    keys = schedule.keys_for(state[0].seed, schedule.PLAY, state[0].episodes)
-    play = jax.jit(partial(loop.play, built))
-    random = partial(play, state[0].learner, keys, jnp.ones(options.seeds))
-    now, improve = state[0], jax.jit(partial(loop.improve, built))
+    now = state[0]
+    keys = schedule.keys_for(now.seed, schedule.PLAY, now.episodes)
+    random = partial(jax.jit(partial(loop.play, built)), now.learner, keys, jnp.ones(options.seeds))
     ready = jnp.ones(options.seeds, bool)
+    improve = jax.jit(partial(loop.improve, built))
     learning = partial(improve, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
     return {
-        "env_steps_per_s": int(random().valid.sum()) / seconds(random, repeats),
-        "ms_per_update": 1e3 * seconds(learning, repeats) / options.envs / options.seeds,
+        "env_steps_per_s": int(random().valid.sum()) / seconds(random, measure.repeats),
+        "ms_per_update": 1e3 * seconds(learning, measure.repeats) / options.envs / options.seeds,
+        **(time_parts(built, now, measure.repeats) if measure.parts else {}),
         "train_steps_per_s": steps / whole,
+        "minutes_for_10m": 1e7 * options.seeds / (steps / whole) / 60,
         "compile_s": compile_s,
+        "compile_again_s": compile_again_s,
         "replay_bytes": replay_bytes,
+        **({"peak_bytes": used["peak_bytes_in_use"]} if (used := jax.devices()[0].memory_stats()) else {}),
         "device": jax.devices()[0].device_kind,
         "envs": options.envs,
         "seeds": options.seeds,
     }
 
 
-def bench_random(asked: Experiment, repeats: int) -> dict[str, Any]:
+def compile_twice(function: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], float, float]:
+    """The function compiled for such arguments, which it consumes; the seconds that took, and the second time."""
+    import jax
+
+    times = []
+    with empty_cache():
+        for _ in range(2):
+            jax.clear_caches()
+            started = time.perf_counter()
+            compiled = jax.jit(function, donate_argnums=range(len(arguments))).lower(*arguments).compile()
+            times.append(time.perf_counter() - started)
+    return compiled, *times
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Nothing has been compiled before; what is compiled now is kept until the end."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    usual = jax.config.jax_compilation_cache_dir
+    with TemporaryDirectory() as folder:
+        for place in (folder, usual):
+            compilation_cache.reset_cache()
+            jax.config.update("jax_compilation_cache_dir", place)
+            if place is folder:
+                yield
+
+
+def time_parts(built: Loop, training: Training, repeats: int) -> dict[str, float]:
+    """The parts of one seed's update, each timed with all before it, and the differences."""
+    import jax
+
+    from refil import collect, learn, replay
+
+    one = jax.tree.map(lambda leaf: leaf[0], (training.replay, training.learner))
+    key = jax.random.key(0)
+    batch = jax.jit(lambda ring: replay.take(ring, replay.draw(ring, built.schedule.batch, key)))(one[0])
+
+    def recall(learner: Learner) -> Any:
+        return collect.recall(built.env, batch)
+
+    def value(learner: Learner) -> Any:
+        return built.method.loss(*learn.working_in(built.activations, (learner.model, learner.target, recall(learner))), key)[0]
+
+    def blame(learner: Learner) -> Any:
+        return jax.grad(lambda model: value(eqx.tree_at(lambda each: each.model, learner, model)))(learner.model)
+
+    def change(learner: Learner) -> Any:
+        return learn.update(built.method, built.optimiser, learner, recall(learner), key, built.activations)[0]
+
+    whole = {"recall": recall, "value": value, "blame": blame, "change": change}
+    times = [1e3 * seconds(partial(jax.jit(part), one[1]), repeats) for part in whole.values()]
+    before = [0.0, *times[:-1]]
+    return {f"ms_to_{name}": end - start for name, start, end in zip(whole, before, times, strict=True)}
+
+
+def bench_random(asked: Experiment, measure: Measure) -> dict[str, Any]:
     """How fast the environment is with random available actions."""
     import jax
 
@@ -122,7 +195,7 @@ def bench_random(asked: Experiment, repeats: int) -> dict[str, Any]:
     compiled = rollout.lower(jax.random.key(0)).compile()
     compile_s = time.perf_counter() - started
     return {
-        "env_steps_per_s": envs * RANDOM_STEPS / seconds(partial(compiled, jax.random.key(0)), repeats),
+        "env_steps_per_s": envs * RANDOM_STEPS / seconds(partial(compiled, jax.random.key(0)), measure.repeats),
         "compile_s": compile_s,
         "device": jax.devices()[0].device_kind,
         "envs": envs,

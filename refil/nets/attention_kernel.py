@@ -11,8 +11,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float, Int8
+
+from refil.nets.gru_kernel import on_gpu, triton
 
 HIDDEN = -1e9  # the logit of an entity out of view: finite, so that a row without any view has finite gradients
 LEAST = 16  # the fewest rows and columns that the matrix units take
@@ -22,7 +23,7 @@ def fits(projected: Array, views: Array, size: int, heads: int) -> bool:
     """Whether the kernels can be used: on a GPU, for sizes that its blocks can have."""
     width, gained = size // heads, (projected.shape[-1] - 2 * size) // heads
     powers = all(number & (number - 1) == 0 for number in (views.shape[-1], width, gained))
-    return jax.default_backend() == "gpu" and powers and width >= LEAST and (gained >= LEAST or gained == 1)
+    return on_gpu() and powers and width >= LEAST and (gained >= LEAST or gained == 1)
 
 
 class Plan(NamedTuple):
@@ -135,7 +136,7 @@ def in_view(
     return (seen & same).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
 
 
-def warps(plan: Plan) -> triton.CompilerParams:
+def warps(plan: Plan) -> "triton.CompilerParams":
     """One for each 16 rows: fewer rows cannot be shared out among the matrix units."""
     return triton.CompilerParams(num_warps=min(8, max(1, plan.rows // LEAST)))
 

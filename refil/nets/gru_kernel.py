@@ -10,16 +10,25 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float
 
+try:
+    from jax.experimental.pallas import triton
+except ImportError:  # JAX means to give it up; the plain loops are there for that day
+    triton = None
+
 ROWS = 16  # of a program: the fewest that the matrix units take
+
+
+def on_gpu() -> bool:
+    """Whether kernels can be used at all."""
+    return triton is not None and jax.default_backend() == "gpu"
 
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
     """Whether the kernels can be used: on a GPU, for widths that its blocks can have."""
     size = weight.shape[0]
-    return jax.default_backend() == "gpu" and size >= 16 and size & (size - 1) == 0
+    return on_gpu() and size >= 16 and size & (size - 1) == 0
 
 
 def remember(

@@ -153,7 +153,7 @@ def test_qattens_context_in_numpy():
     from refil.nets.mixers import over_agents
     from refil.types import rows
 
-    query = np.asarray(over_agents(mixer.query.read(rows(obs, spec.actions), 3), obs)).reshape(2, -1)
+    query = np.asarray(over_agents(mixer.query.read(rows(obs, spec.actions)), obs)).reshape(2, -1)
     expected = (keys * query).sum(-1) / np.sqrt(keys.shape[1])
     np.testing.assert_allclose(context.logits[:, 0], expected, rtol=1e-4, atol=1e-6)
     assert (np.asarray(context.weights) >= 0).all()
@@ -290,7 +290,7 @@ def test_pooling_counts_what_is_unseen_as_zeros_unless_it_is_exact():
         ("max", True): [3.0, -2.0],
     }
     for (kind, exact), expected in cases.items():
-        got = Pooling(identity, identity, kind, exact).read(rows, 2).through(view)[0]
+        got = Pooling(identity, identity, kind, exact).read(rows).through(view)[0]
         np.testing.assert_allclose(got, [expected, [0.0, 0.0]], rtol=1e-6)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from refil.nets import attention, attention_kernel
+from tests.nets.gpu import program_for_gpu
 
 SIZES = [  # views, instants, agents, entities, size, heads, columns of gains a head, whether heads are summed
     (3, 5, 8, 8, 64, 4, 16, False),
@@ -70,7 +71,7 @@ def test_rows_may_be_bf16(sizes):
 def test_the_kernels_can_be_written_for_a_gpu(sizes, kind):
     kernel, _, (projected, *rest) = both(sizes, interpret=False)
     given = projected.astype(kind), *rest
-    assert "triton" in kernel.trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+    assert "triton" in program_for_gpu(kernel, *given)
 
 
 def test_a_cpu_and_odd_sizes_have_the_plain_products():

@@ -1,25 +1,61 @@
 """One gradient step for any method: clipped RMSprop in PyTorch's form, and target networks copied by episodes."""
 
-from dataclasses import replace
+import itertools
+import math
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.tree_util import PyTreeDef
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from refil.types import Episode, Method, Model
 
 
-class Learner(eqx.Module):
-    """What an update changes; `copied_at` is the number of episodes at the last copy of the target."""
+@dataclass(frozen=True)
+class Layout:
+    """Where in a row of parameters each array of a network lies."""
 
-    model: Model
-    target: Model
+    structure: PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]
+
+    def row(self, network: Model) -> Float[Array, " parameters"]:
+        """All of a network's arrays in one row."""
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(network)])
+
+    def network(self, row: Float[Array, "*seeds parameters"]) -> Model:
+        """The network that a row holds."""
+        ends = itertools.accumulate(math.prod(shape) for shape in self.shapes)
+        parts = jnp.split(row, list(ends)[:-1], axis=-1)
+        leaves = [part.reshape(*row.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+class Learner(eqx.Module):
+    """What an update changes; `copied_at` is the number of episodes at the last copy of the target.
+
+    A network's parameters lie in one row, because a GPU takes about as long for each of many small arrays as for one.
+    """
+
+    parameters: Float[Array, "*seeds parameters"]
+    target_parameters: Float[Array, "*seeds parameters"]
     optimiser: PyTree
     updates: Int[Array, "*seeds"]
     copied_at: Int[Array, "*seeds"]
+    layout: Layout = eqx.field(static=True)
+
+    @property
+    def model(self) -> Model:
+        """The network that learns and plays."""
+        return self.layout.network(self.parameters)
+
+    @property
+    def target(self) -> Model:
+        """The network that values what follows."""
+        return self.layout.network(self.target_parameters)
 
 
 def clip(max_norm: float) -> optax.GradientTransformation:
@@ -40,8 +76,14 @@ def rmsprop(lr: float, max_norm: float) -> optax.GradientTransformation:
 def begin(method: Method, optimiser: optax.GradientTransformation, key: PRNGKeyArray) -> Learner:
     """A learner that knows nothing yet."""
     model = method.init(key)
-    never = jnp.zeros((), jnp.int32)
-    return Learner(model, model, optimiser.init(model), never, never)
+    return learner(model, model, optimiser)
+
+
+def learner(model: Model, target: Model, optimiser: optax.GradientTransformation) -> Learner:
+    """A learner with these networks that has learned nothing since."""
+    layout = Layout(jax.tree.structure(model), tuple(leaf.shape for leaf in jax.tree.leaves(model)))
+    parameters, never = layout.row(model), jnp.zeros((), jnp.int32)
+    return Learner(parameters, layout.row(target), optimiser.init(parameters), never, never, layout)
 
 
 def update(
@@ -58,10 +100,11 @@ def update(
         return method.loss(*working_in(activations, (model, learner.target, episodes)), key)
 
     (loss, metrics), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
-    changes, state = optimiser.update(gradients, learner.optimiser)
-    model = optax.apply_updates(learner.model, changes)
-    metrics = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(gradients)}
-    return Learner(model, learner.target, state, learner.updates + 1, learner.copied_at), metrics
+    gradient = learner.layout.row(gradients)
+    changes, state = optimiser.update(gradient, learner.optimiser)
+    metrics = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(gradient)}
+    after = replace(learner, parameters=learner.parameters + changes, optimiser=state, updates=learner.updates + 1)
+    return after, metrics
 
 
 def working_in(kind: DTypeLike, parts: tuple[Model, Model, Episode]) -> tuple[Model, Model, Episode]:
@@ -75,5 +118,5 @@ def working_in(kind: DTypeLike, parts: tuple[Model, Model, Episode]) -> tuple[Mo
 def copy_target(learner: Learner, episodes: Int[Array, ""], every: int) -> Learner:
     """Copy the model to the target once `every` episodes have been played since the last copy."""
     due = episodes - learner.copied_at >= every
-    target = jax.tree.map(lambda new, old: jnp.where(due, new, old), learner.model, learner.target)
-    return Learner(learner.model, target, learner.optimiser, learner.updates, jnp.where(due, episodes, learner.copied_at))
+    target = jnp.where(due, learner.parameters, learner.target_parameters)
+    return replace(learner, target_parameters=target, copied_at=jnp.where(due, episodes, learner.copied_at))

@@ -115,7 +115,7 @@ class Session:
 
     def save(self, training: Training) -> None:
         """Save everything, unless it is broken."""
-        if not bool(jax.tree.reduce(lambda ok, leaf: ok & jnp.isfinite(leaf).all(), training.learner.model, True)):
+        if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
         self.folder.save(training, self.seconds)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())

@@ -7,7 +7,6 @@ import optax
 import pytest
 
 from refil import learn
-from refil.learn import Learner
 from refil.methods import vdn_attention
 from refil.types import Model, Spec
 
@@ -43,11 +42,18 @@ def test_the_target_is_copied_every_so_many_episodes():
         return all((a == b).all() for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
 
     copy = jax.jit(lambda learner, episodes: learn.copy_target(learner, episodes, every=200))
-    never = jnp.zeros((), jnp.int32)
-    learner = Learner(model(0), model(1), (), never, never)
+    learner = learn.learner(model(0), model(1), learn.rmsprop(1.0, 1.0))
     assert same(copy(learner, jnp.int32(199)).target, model(1))
     copied = copy(learner, jnp.int32(200))
     assert same(copied.target, model(0))
     assert copied.copied_at == 200
     assert copy(copied, jnp.int32(399)).copied_at == 200
     assert copy(copied, jnp.int32(400)).copied_at == 400
+
+
+def test_a_row_of_parameters_is_its_network():
+    network = model(0)
+    learner = learn.learner(network, model(1), learn.rmsprop(1.0, 1.0))
+    jax.tree.map(np.testing.assert_array_equal, learner.model, network)
+    both = jax.vmap(learner.layout.row)(jax.tree.map(lambda *leaves: jnp.stack(leaves), network, model(1)))
+    jax.tree.map(lambda leaf, one: np.testing.assert_array_equal(leaf[0], one), learner.layout.network(both), network)

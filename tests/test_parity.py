@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -78,9 +77,7 @@ def test_three_updates_are_the_recorded_ones(path, monkeypatch):
     method, episodes = parity.build(path, fixture), parity.episodes(fixture)
     monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.drawn(fixture)[None])
     optimiser = learn.rmsprop(5e-4, 10.0)
-    model = parity.model(path, fixture)
-    never = jnp.zeros((), jnp.int32)
-    learner = learn.Learner(model, parity.model(path, fixture, "target_"), optimiser.init(model), never, never)
+    learner = learn.learner(parity.model(path, fixture), parity.model(path, fixture, "target_"), optimiser)
     for loss, norm in zip(fixture["loss"], fixture["grad_norm"], strict=True):
         learner, metrics = learn.update(method, optimiser, learner, episodes, jax.random.key(0))
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from refil import collect
@@ -21,7 +20,7 @@ from refil.learn import Learner
 from refil.loop import Training
 from refil.schedule import Loop
 from refil.settings import Count, from_command_line
-from refil.types import Env
+from refil.types import Env, Model
 
 RANDOM_STEPS = 100  # in one timing of an environment alone
 
@@ -169,11 +168,14 @@ def time_parts(built: Loop, training: Training, repeats: int) -> dict[str, float
     def recall(learner: Learner) -> Any:
         return collect.recall(built.env, batch)
 
+    def value_of(model: Model, learner: Learner) -> Any:
+        return built.method.loss(*learn.working_in(built.activations, (model, learner.target, recall(learner))), key)[0]
+
     def value(learner: Learner) -> Any:
-        return built.method.loss(*learn.working_in(built.activations, (learner.model, learner.target, recall(learner))), key)[0]
+        return value_of(learner.model, learner)
 
     def blame(learner: Learner) -> Any:
-        return jax.grad(lambda model: value(eqx.tree_at(lambda each: each.model, learner, model)))(learner.model)
+        return jax.grad(value_of)(learner.model, learner)
 
     def change(learner: Learner) -> Any:
         return learn.update(built.method, built.optimiser, learner, recall(learner), key, built.activations)[0]

@@ -3,7 +3,7 @@
 True means yes in every boolean here: `present`, `visible`, `available`, `valid`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -135,19 +135,20 @@ class Utility(Protocol):
 
 @runtime_checkable
 class Mixer(Protocol):
-    """A joint value that never falls when a utility rises.
+    """Joint values that never fall when a utility rises.
 
-    It takes any number of factors, each a view with the utilities gained through it: the plain value is one factor
-    (everything), REFIL's imagined value two (within the group, across groups). `context` is what all of them share.
+    Each is made of some of the factors, and a factor is a view with the utilities gained through it: the plain value has one
+    (everything), REFIL's imagined value two (within the group, across groups). All of them are asked for at once, because
+    most of the work is the same for all.
     """
 
-    def context(self, obs: Observation) -> PyTree: ...
-    def value(
+    def values(
         self,
-        context: PyTree,
+        obs: Observation,
         utilities: Float[Array, "factors *batch agents"],
         views: Bool[Array, "factors *batch agents entities"],
-    ) -> Float[Array, "*batch"]: ...
+        made_of: Sequence[slice],
+    ) -> Float[Array, "values ..."]: ...
 
 
 class Model(eqx.Module):

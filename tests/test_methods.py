@@ -57,7 +57,7 @@ def jitted_q(method: Method):
 
 @cache
 def jitted_value(method: Method):
-    return jax.jit(lambda model, obs, utilities, views: model.mixer.value(model.mixer.context(obs), utilities, views))
+    return jax.jit(lambda model, obs, *factors: model.mixer.values(obs, *factors, [slice(None)])[0])
 
 
 def random_episodes(spec: Spec, seed: int) -> Episode:

@@ -1,13 +1,13 @@
 """What the factored methods share: their options, and Q-learning on a joint value with an imagined one beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import imagination, td
 from refil.imagination import Partition
@@ -19,6 +19,7 @@ from refil.settings import Count, Refused, Share
 from refil.types import Defaults, Episode, Method, Mixer, Model, Spec
 
 Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
+ALL = slice(None)  # a joint value of all factors
 Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
 
 
@@ -151,8 +152,7 @@ def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray
     key_model, key_target = jax.random.split(key)
     q = model.utility.unroll(obs, obs.visible[None], key_model)
     goals = goal(target, q[0], episodes, key_target, discount)
-    now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
-    value = joint_value(model.mixer, model.mixer.context(now), q, episodes, now.everything[None])
+    (value,) = joint_values(model.mixer, q, episodes, obs.everything[None], [ALL])
     metrics = td.report(value, goals, episodes.valid)
     return metrics["td_loss"], metrics
 
@@ -177,18 +177,11 @@ def imagined_loss(
     q = model.utility.unroll(obs, views, key_model)
     goals = goal(target, q[0], episodes, key_target, discount)
 
-    now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
-    context = model.mixer.context(now)
-    value = joint_value(model.mixer, context, q[:1], episodes, now.everything[None])
+    mixed_views = jnp.concatenate([obs.everything[None], *imagination.views(sides, obs.everything)])
+    made_of = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # within and across of a sample
+    value, *imagined = joint_values(model.mixer, q, episodes, mixed_views, made_of)
     metrics = td.report(value, goals, episodes.valid)
-
-    within, across = imagination.views(sides, obs.everything)
-    imagined_loss = jnp.zeros(())
-    for sample in range(samples):
-        factors = q[1 + sample :: samples]
-        mixed_views = jnp.stack([within[sample], across[sample]])[:, :, :-1]
-        imagined = joint_value(model.mixer, context, factors, episodes, mixed_views)
-        imagined_loss += td.squared_error(imagined, goals, episodes.valid) / samples
+    imagined_loss = sum(td.squared_error(each, goals, episodes.valid) for each in imagined) / samples
     loss = (1 - weight) * metrics["td_loss"] + weight * imagined_loss
     return loss, metrics | {"imagined_loss": imagined_loss}
 
@@ -199,15 +192,16 @@ def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) 
     return jax.vmap(jax.vmap(draw))(jax.random.split(key, (samples, episodes.count)))[:, episodes.number]
 
 
-def joint_value(
+def joint_values(
     mixer: Mixer,
-    context: PyTree,
     q: Float[Array, "factors episodes instants agents actions"],
     episodes: Episode,
-    views: Bool[Array, "factors episodes time agents entities"],
-) -> Float[Array, "episodes time"]:
-    """The joint value of what was done, from these factors."""
-    return mixer.value(context, td.chosen(q[:, :, :-1], episodes.actions), views)
+    views: Bool[Array, "factors episodes instants agents entities"],
+    made_of: Sequence[slice],
+) -> Float[Array, "values episodes time"]:
+    """Joint values of what was done."""
+    now = jax.tree.map(lambda leaf: leaf[:, :-1], episodes.observations)
+    return mixer.values(now, td.chosen(q[:, :, :-1], episodes.actions), views[:, :, :-1], made_of)
 
 
 def goal(
@@ -218,5 +212,5 @@ def goal(
     best = td.greedy(q, obs.available)[:, 1:]
     target_q = target.utility.unroll(obs, obs.visible[None], key)[:, :, 1:]
     then = jax.tree.map(lambda leaf: leaf[:, 1:], obs)
-    next_values = target.mixer.value(target.mixer.context(then), td.chosen(target_q, best), then.everything[None])
+    (next_values,) = target.mixer.values(then, td.chosen(target_q, best), then.everything[None], [ALL])
     return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, next_values, discount))

@@ -1,5 +1,6 @@
 """Qatten (Attention): the joint value weighs agents by attention, in several heads (Yang et al. 2020)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -58,12 +59,18 @@ class Qatten(eqx.Module):
             bias=over_agents(self.bias.read_mean(inputs), obs)[..., 0],
         )
 
-    def value(
+    def values(
         self,
-        context: QattenContext,
+        obs: Observation,
         utilities: Float[Array, "factors *batch agents"],
         views: Bool[Array, "factors *batch agents entities"],
-    ) -> Float[Array, "*batch"]:
+        made_of: Sequence[slice],
+    ) -> Float[Array, "values ..."]:
+        """All from the same weights."""
+        context = self.context(obs)
+        return jnp.stack([self.value(context, utilities[factors]) for factors in made_of])
+
+    def value(self, context: QattenContext, utilities: Float[Array, "factors *batch agents"]) -> Float[Array, "*batch"]:
         """Agents share each head's weight; several factors of an agent share what it has."""
         shares = jax.nn.softmax(context.logits, axis=-1)
         by_head = (shares * utilities.mean(axis=0)[..., None, :]).sum(axis=-1)

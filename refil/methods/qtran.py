@@ -6,11 +6,12 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from refil import td
 from refil.methods._factored import Loss, UtilityOptions, attending, utility, width
 from refil.nets.layers import Mlp, mlp
+from refil.nets.mixers import Vdn
 from refil.nets.utility import EntityEncoder, entity_encoder
 from refil.settings import Amount, Count
 from refil.types import Card, Episode, Method, Model, Observation, Spec, rows
@@ -27,10 +28,10 @@ class Config(UtilityOptions):
     other_weight: Amount = 0.1  # of the loss on the actions taken
 
 
-class Qtran(eqx.Module):
+class Qtran(Vdn):
     """The joint value of a state and all agents' actions, and the state value that makes up for what a sum cannot say.
 
-    As a mixer it is the sum of utilities, which is what agents act on.
+    As a mixer it is the sum of utilities, as VDN is, which is what agents act on.
     """
 
     encode_joint: EntityEncoder
@@ -39,15 +40,6 @@ class Qtran(eqx.Module):
     encode_state: EntityEncoder
     state: Mlp
     actions_read: int = eqx.field(static=True)
-
-    def context(self, obs: Observation) -> None:
-        """A sum needs none."""
-
-    def value(
-        self, context: None, utilities: Float[Array, "factors *batch agents"], views: Bool[Array, "..."]
-    ) -> Float[Array, "*batch"]:
-        """Absent agents have utility zero."""
-        return utilities.sum(axis=(0, -1))
 
     def summary(self, encode: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
         """The state: what agents gather from everything, averaged over slots, absent ones counting as zero."""

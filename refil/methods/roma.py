@@ -10,7 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil import td
-from refil.methods._factored import HeadOptions, Loss, MixingOptions, NetOptions, attending, goal, joint_value, qmix, width
+from refil.methods._factored import (
+    ALL,
+    HeadOptions,
+    Loss,
+    MixingOptions,
+    NetOptions,
+    attending,
+    goal,
+    joint_values,
+    qmix,
+    width,
+)
 from refil.nets.gru import gru
 from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
 from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
@@ -190,8 +201,7 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     key_model, key_target = jax.random.split(key)
     thought = utility.think(utility.trunk.unroll(obs, obs.visible[None])[0], obs, obs.visible, key_model)
     goals = goal(target, thought.q, episodes, key_target, config.discount)
-    now = jax.tree.map(lambda leaf: leaf[:, :-1], obs)
-    value = joint_value(model.mixer, model.mixer.context(now), thought.q[None], episodes, now.everything[None])
+    (value,) = joint_values(model.mixer, thought.q[None], episodes, obs.everything[None], [ALL])
     metrics = td.report(value, goals, episodes.valid)
 
     before = jnp.pad(thought.memory[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))

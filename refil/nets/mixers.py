@@ -1,6 +1,6 @@
 """Joint values from utilities: a sum (VDN), a weighted sum, and QMIX, the last two with attention hypernetworks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -55,25 +55,15 @@ def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch s
 class Vdn(eqx.Module):
     """The sum of all utilities (Sunehag et al. 2018)."""
 
-    def context(self, obs: Observation) -> None:
-        """A sum needs none."""
-
-    def value(
+    def values(
         self,
-        context: None,
+        obs: Observation,
         utilities: Float[Array, "factors *batch agents"],
         views: Bool[Array, "factors *batch agents entities"],
-    ) -> Float[Array, "*batch"]:
+        made_of: Sequence[slice],
+    ) -> Float[Array, "values ..."]:
         """Absent agents have utility zero."""
-        return utilities.sum(axis=(0, -1))
-
-
-class LinearContext(eqx.Module):
-    """What every value of the linear mixer shares at an instant."""
-
-    weights: AnyReading
-    bias: Float[Array, "*batch"]
-    acting: Bool[Array, "*batch agents"]
+        return jnp.stack([utilities[factors].sum(axis=(0, -1)) for factors in made_of])
 
 
 class LinearQmix(eqx.Module):
@@ -84,30 +74,19 @@ class LinearQmix(eqx.Module):
     positive: Positive = eqx.field(static=True)
     actions_read: int = eqx.field(static=True)
 
-    def context(self, obs: Observation) -> LinearContext:
-        """Everything but the choice of factors."""
-        inputs = rows(obs, self.actions_read)
-        bias = over_agents(self.bias.read_mean(inputs), obs)[..., 0]
-        return LinearContext(self.weights.read_mean(inputs), bias, obs.acting)
-
-    def value(
+    def values(
         self,
-        context: LinearContext,
+        obs: Observation,
         utilities: Float[Array, "factors *batch agents"],
         views: Bool[Array, "factors *batch agents entities"],
-    ) -> Float[Array, "*batch"]:
+        made_of: Sequence[slice],
+    ) -> Float[Array, "values ..."]:
         """Weights compete over all factors of all agents present."""
-        raw = context.weights.through(views)[..., 0].astype(jnp.float32)
-        return (AMONG_AGENTS[self.positive](raw, context.acting) * utilities).sum(axis=(0, -1)) + context.bias
-
-
-class QmixContext(eqx.Module):
-    """What every value of the attention QMIX mixer shares at an instant."""
-
-    first: AnyReading
-    first_bias: Float[Array, "*batch mixing"]
-    last: Float[Array, "*batch mixing"]
-    last_bias: Float[Array, "*batch"]
+        inputs, positive = rows(obs, self.actions_read), AMONG_AGENTS[self.positive]
+        raw = self.weights.read_mean(inputs).through(views)[..., 0].astype(jnp.float32)
+        bias = over_agents(self.bias.read_mean(inputs), obs)[..., 0]
+        sums = [(positive(raw[factors], obs.acting) * utilities[factors]).sum(axis=(0, -1)) for factors in made_of]
+        return jnp.stack(sums) + bias
 
 
 class AttentionQmix(eqx.Module):
@@ -120,26 +99,22 @@ class AttentionQmix(eqx.Module):
     positive: Positive = eqx.field(static=True)
     actions_read: int = eqx.field(static=True)
 
-    def context(self, obs: Observation) -> QmixContext:
-        """Everything but the first layer's choice of factors."""
-        inputs = rows(obs, self.actions_read)
-        return QmixContext(
-            first=self.first.read(inputs),
-            first_bias=over_agents(self.first_bias.read(inputs), obs),
-            last=AMONG_COLUMNS[self.positive](over_agents(self.last.read(inputs), obs)),
-            last_bias=over_agents(self.last_bias.read_mean(inputs), obs)[..., 0],
-        )
-
-    def value(
+    def values(
         self,
-        context: QmixContext,
+        obs: Observation,
         utilities: Float[Array, "factors *batch agents"],
         views: Bool[Array, "factors *batch agents entities"],
-    ) -> Float[Array, "*batch"]:
+        made_of: Sequence[slice],
+    ) -> Float[Array, "values ..."]:
         """Absent agents have utility zero, so that their weights do not matter."""
-        first = AMONG_COLUMNS[self.positive](context.first.through(views).astype(jnp.float32))
-        hidden = jax.nn.elu((utilities[..., None] * first).sum(axis=(0, -2)) + context.first_bias)
-        return (hidden * context.last).sum(axis=-1) + context.last_bias
+        inputs, positive = rows(obs, self.actions_read), AMONG_COLUMNS[self.positive]
+        first = positive(self.first.read(inputs).through(views).astype(jnp.float32))
+        first_bias = over_agents(self.first_bias.read(inputs), obs)
+        last = positive(over_agents(self.last.read(inputs), obs))
+        last_bias = over_agents(self.last_bias.read_mean(inputs), obs)[..., 0]
+        mixed = utilities[..., None] * first
+        hidden = jax.nn.elu(jnp.stack([mixed[factors].sum(axis=(0, -2)) for factors in made_of]) + first_bias)
+        return (hidden * last).sum(axis=-1) + last_bias
 
 
 def share_among_agents(

@@ -139,7 +139,7 @@ def test_qattens_weights_leave_absent_agents_out():
     for weight, logits in ((0.5, [0.0, 1.0]), (2.0, [2.0, -1.0])):
         expected += weight * softmax(np.array(logits)) @ utilities[:2]
     mixer = two_models(built("qatten", KIND, 5)[0], 0)[0].mixer
-    got = mixer.value(context, jnp.asarray(utilities, jnp.float32)[None], jnp.ones((1, 3, 5), bool))
+    got = mixer.value(context, jnp.asarray(utilities, jnp.float32)[None])
     assert float(got) == pytest.approx(expected, rel=1e-5)
 
 

@@ -3,13 +3,14 @@
 The loop stands outside the batch: under vmap, a loop whose end depends on the data would copy everything at every step.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from refil import act, fold
 from refil.fold import Places
@@ -30,15 +31,46 @@ class Play(eqx.Module):
     rows: tuple[PyTree, Array, Array, Array, Array]
 
 
+Choose = Callable[[Play, Key[Array, "seeds envs"]], tuple[Array, Array]]  # the memory that follows, and actions
+
+
 def collect(
     env: Env, models: Model, tasks: Int[Array, "seeds envs"], epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]
 ) -> Recording:
     """One episode of every task given, played by its seed's model; `keys` has one key per seed."""
-    keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
+
+    def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
+        obs = see(env, play.states, play.last_action)
+        by_chance = jax.vmap(lambda key: jax.random.fold_in(key, CHANCE))(keys[:, 0])  # one for all environments of a seed
+        memory, q = jax.vmap(lambda model, *now: model.utility.step(*now))(models, play.memory, obs, by_chance)
+        return memory, jax.vmap(jax.vmap(act.epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
+
+    memory = jax.vmap(lambda model: model.utility.start(tasks.shape[1], env.spec.agents))(models)
+    return record(env, tasks, jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys), memory, choose)
+
+
+def again(
+    env: Env,
+    tasks: Int[Array, "seeds envs"],
+    keys: UInt32[Array, "seeds envs words"],
+    actions: Int[Array, "seeds envs time agents"],
+) -> Recording:
+    """The same episodes once more: given what was done in them, all else follows."""
+
+    def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
+        return play.memory, actions[:, :, play.time].astype(jnp.int32)
+
+    return record(env, tasks, jax.random.wrap_key_data(keys), jnp.zeros(()), choose)
+
+
+def record(
+    env: Env, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array, choose: Choose
+) -> Recording:
+    """Episodes of these tasks, each with its own key, from their start to their end."""
     end = jax.lax.while_loop(
         lambda play: play.playing.any() & (play.time < env.spec.horizon),
-        lambda play: advance(env, models, epsilon, keys, play),
-        begin(env, models, tasks, keys),
+        lambda play: advance(env, choose, keys, play),
+        begin(env, tasks, keys, memory),
     )
     # The instant after the last step: only there does a state follow whose row no step has written.
     last = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), end.rows[0], end.states)
@@ -47,7 +79,7 @@ def collect(
     seen = jnp.pad(valid[:, :, :-1], [(0, 0), (0, 0), (1, 0)], constant_values=True)
     states = jax.tree.map(partial(keep, seen), states, jax.tree.map(jnp.zeros_like, states))
     actions, rewards, terminated = (keep(valid, leaf, jnp.zeros_like(leaf))[:, :, :-1] for leaf in steps)
-    return Recording(states, actions, rewards, terminated, valid[:, :, :-1], end.won, tasks)
+    return Recording(states, actions, rewards, terminated, valid[:, :, :-1], end.won, tasks, jax.random.key_data(keys))
 
 
 def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]) -> Recording:
@@ -57,7 +89,7 @@ def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " see
     return collect(env, models, tasks, epsilon, keys[:, 1])
 
 
-def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"]) -> Play:
+def begin(env: Env, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array) -> Play:
     """Everything at its start."""
     rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
     states = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
@@ -68,7 +100,7 @@ def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: Key[Ar
     return Play(
         time=jnp.zeros((), jnp.int32),
         states=states,
-        memory=jax.vmap(lambda model: model.utility.start(envs, spec.agents))(models),
+        memory=memory,
         last_action=last_action,
         playing=~flags,
         won=flags,
@@ -76,14 +108,10 @@ def begin(env: Env, models: Model, tasks: Int[Array, "seeds envs"], keys: Key[Ar
     )
 
 
-def advance(env: Env, models: Model, epsilon: Float[Array, " seeds"], keys: Key[Array, "seeds envs"], play: Play) -> Play:
+def advance(env: Env, choose: Choose, keys: Key[Array, "seeds envs"], play: Play) -> Play:
     """One step of every episode that is not over; the others stand still."""
     keys = jax.vmap(jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, play.time + 1))))(keys)
-    obs = see(env, play.states, play.last_action)
-    by_chance = jax.vmap(lambda key: jax.random.fold_in(key, CHANCE))(keys[:, 0, 0])  # one for all environments of a seed
-    memory, q = jax.vmap(lambda model, *now: model.utility.step(*now))(models, play.memory, obs, by_chance)
-    choose = jax.vmap(jax.vmap(act.epsilon_greedy, in_axes=(0, 0, None, 0)))
-    actions = choose(q, obs.available, epsilon, keys[:, :, 0])
+    memory, actions = choose(play, keys[:, :, 0])
     states, outcome = jax.vmap(jax.vmap(env.step))(play.states, actions, keys[:, :, 1])
 
     row = play.states, actions, outcome.reward, outcome.terminated, play.playing

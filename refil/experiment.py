@@ -19,7 +19,7 @@ PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat3
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
 ENVS, METHODS = "refil.envs", "refil.methods"
-CHANGEABLE = ("--steps", "--save-every", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
+CHANGEABLE = ("--steps", "--save-every", "--condense", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Options(Schedule):
     """Options of a run."""
 
     save_every: Amount = 5.0  # minutes between saves
+    condense: bool = False  # save of episodes only what they can be played again from: a hundredth of the bytes, some seconds
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project

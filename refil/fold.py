@@ -71,5 +71,6 @@ def fold(
         valid=recordings.valid[step] & taken[:, :-1] & (instant[:, :-1] < horizon),
         won=recordings.won[episode[:, 0]],
         task=recordings.task[episode[:, 0]],
+        key=recordings.key[episode[:, 0]],
     )
     return folded, episode, taken & (instant == 0)

@@ -70,10 +70,16 @@ class Run:
         """Forget metrics of a start that was never saved."""
         write_whole(self.path / METRICS, b"")
 
-    def save(self, training: PyTree, seconds: float) -> None:
-        """Write all that training goes on from, and how long the metrics are at this point."""
+    def save(self, training: PyTree, seconds: float, form: str = "whole") -> None:
+        """Write all that training goes on from, in this form, and how long the metrics are at this point."""
         length = (self.path / METRICS).stat().st_size
-        write_arrays(self.path / TRAINING, training, {"metrics_bytes": str(length), "seconds": repr(seconds)})
+        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "form": form}
+        write_arrays(self.path / TRAINING, training, notes)
+
+    @property
+    def saved_as(self) -> str:
+        """The form of what was saved last."""
+        return read_notes(self.path / TRAINING).get("form", "whole")
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""
@@ -187,16 +193,26 @@ def write_arrays(path: Path, tree: PyTree, notes: dict[str, str]) -> None:
     write_whole(path, to_bytes(arrays, {KIND: json.dumps(notes, sort_keys=True)}))
 
 
-def read_arrays(path: Path, like: Tree) -> tuple[Tree, dict[str, str]]:
-    """A tree of the same names, shapes and types as `like`, read back, and the notes written with it."""
+def read_notes(path: Path) -> dict[str, str]:
+    """The notes written with a tree of arrays."""
     try:
         with safe_open(path, framework="numpy") as file:
             notes = json.loads((file.metadata() or {}).get(KIND, "null"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (OSError, SafetensorError, ValueError) as error:
         raise Refused(f"cannot read {path}: {error}") from error
     if notes is None:
         raise Refused(f"{path} was not written by this version of refil")
+    return notes
+
+
+def read_arrays(path: Path, like: Tree) -> tuple[Tree, dict[str, str]]:
+    """A tree of the same names, shapes and types as `like`, read back, and the notes written with it."""
+    notes = read_notes(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise Refused(f"cannot read {path}: {error}") from error
     if notes.pop("checksum", None) != checksum(arrays, notes):
         raise Refused(f"{path} is damaged: its checksum does not fit")
     for name, leaf in named(like).items():

@@ -8,11 +8,13 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from refil import evaluate, loggers, loop, runs, schedule
+from refil import condense, evaluate, loggers, loop, runs, schedule
 from refil.experiment import Experiment
 from refil.loop import Training
 from refil.progress import Display
@@ -20,6 +22,7 @@ from refil.schedule import Loop
 from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
+CONDENSED = "condensed"  # how episodes were saved, if not whole
 MOST_PER_CALL = 1000  # iterations, whatever the speed
 
 
@@ -43,6 +46,7 @@ class Session:
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
         self.score = jax.jit(partial(score, loop_))
+        self.exact = jax.jit(partial(condense.exact, loop_.env))
         self.began = time.monotonic()
         self.latest: dict[str, float] = {}
 
@@ -76,9 +80,17 @@ class Session:
         if not resume or not self.folder.saved:
             self.folder.restart()
             return jax.jit(begin)()
-        saved, seconds = self.folder.restore(jax.eval_shape(begin))
+        like = jax.eval_shape(begin)
+        condensed = self.folder.saved_as == CONDENSED
+        if condensed:
+            like = with_episodes(like, jax.eval_shape(partial(condense.condense, self.loop.env), like.replay.recordings))
+        saved, seconds = self.folder.restore(like)
         self.began -= seconds
-        return jax.tree.map(jnp.asarray, saved)
+        saved = jax.tree.map(jnp.asarray, saved)
+        if condensed:
+            restore = jax.jit(partial(condense.restore, self.loop.env))
+            saved = with_episodes(saved, restore(saved.replay.recordings, saved.replay.inserted))
+        return saved
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""
@@ -117,8 +129,18 @@ class Session:
         """Save everything, unless it is broken."""
         if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
-        self.folder.save(training, self.seconds)
+        condensed = self.loop.schedule.condense and bool(self.exact(training.replay))
+        if condensed:
+            episodes = condense.condense(self.loop.env, training.replay.recordings)
+            self.folder.save(with_episodes(training, episodes), self.seconds, CONDENSED)
+        else:
+            self.folder.save(training, self.seconds)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
+
+
+def with_episodes(training: Training, episodes: PyTree) -> Training:
+    """The same with its episodes in another form."""
+    return eqx.tree_at(lambda each: each.replay.recordings, training, episodes)
 
 
 def device_memory() -> dict[str, int]:

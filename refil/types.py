@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 State = Any  # whatever an environment needs to go on; a pytree of arrays
 
@@ -73,7 +73,10 @@ class Outcome(eqx.Module):
 
 
 class Recording(eqx.Module):
-    """An episode as replay keeps it: states, from which everything seen can be observed again."""
+    """An episode as replay keeps it: states, from which everything seen can be observed again.
+
+    `key` is what all its chance came from: with task and actions it is enough to play the same episode again.
+    """
 
     states: PyTree
     actions: Int[Array, "*batch time agents"]
@@ -82,6 +85,7 @@ class Recording(eqx.Module):
     valid: Bool[Array, "*batch time"]
     won: Bool[Array, "*batch"]
     task: Int[Array, "*batch"]
+    key: UInt32[Array, "*batch words"]
 
 
 class Episode(eqx.Module):

@@ -14,7 +14,7 @@ LAYERS = [
     ["refil.plugins", "refil.types", "refil.statistics", "refil.scene"],
     ["refil.envs", "refil.nets", "refil.imagination", "refil.td", "refil.replay", "refil.fold"],
     ["refil.act", "refil.methods"],
-    ["refil.collect", "refil.learn", "refil.evaluate"],
+    ["refil.collect", "refil.learn", "refil.evaluate", "refil.condense"],
     ["refil.schedule"],
     ["refil.improve"],
     ["refil.loop"],

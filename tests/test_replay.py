@@ -14,7 +14,16 @@ def recordings(numbers) -> Recording:
     numbers = jnp.asarray(numbers, jnp.float32)
     flags = jnp.zeros((len(numbers), 1), bool)
     nothing = jnp.zeros(len(numbers), jnp.int32)
-    return Recording((), jnp.zeros((len(numbers), 1, 1), jnp.int32), numbers[:, None], flags, flags, flags[:, 0], nothing)
+    return Recording(
+        (),
+        jnp.zeros((len(numbers), 1, 1), jnp.int32),
+        numbers[:, None],
+        flags,
+        flags,
+        flags[:, 0],
+        nothing,
+        jnp.zeros((len(numbers), 2), jnp.uint32),
+    )
 
 
 def held(ring: Replay) -> list[float]:

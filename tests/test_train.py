@@ -54,9 +54,7 @@ def test_there_is_a_model_for_each_seed(run):
 def test_the_same_experiment_writes_the_same_bytes(run, tmp_path):
     again = trained(tmp_path / "again", seeds=2)
     assert without_time(again) == without_time(run)
-    for seed in (0, 1):
-        name = f"model_seed_{seed}.safetensors"
-        assert (again.path / name).read_bytes() == (run.path / name).read_bytes()
+    assert_same_models(again, run)
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(run, tmp_path):
@@ -66,8 +64,24 @@ def test_a_stopped_run_goes_on_to_the_same_end(run, tmp_path):
     assert not train.run(stopped, other)
     assert train.run(asked, other, resume=True)
     assert without_time(other) == without_time(run)
-    name = "model_seed_1.safetensors"
-    assert (other.path / name).read_bytes() == (run.path / name).read_bytes()
+    assert_same_models(other, run)
+
+
+@pytest.mark.parametrize("condense", [False, True])
+def test_episodes_saved_in_either_form_lead_to_the_same_end(run, tmp_path, condense):
+    asked = small(seeds=2, condense=condense)
+    other = runs.create(tmp_path / "run", asked)
+    assert train.run(replace(asked, options=replace(asked.options, steps=100)), other)
+    assert other.saved_as == ("condensed" if condense else "whole")
+    assert ((other.path / runs.TRAINING).stat().st_size < (run.path / runs.TRAINING).stat().st_size) == condense
+    assert train.run(asked, other, resume=True)
+    assert_same_models(other, run)
+
+
+def assert_same_models(one: runs.Run, other: runs.Run) -> None:
+    for seed in (0, 1):
+        name = f"model_seed_{seed}.safetensors"
+        assert (one.path / name).read_bytes() == (other.path / name).read_bytes()
 
 
 def test_a_loss_that_is_no_number_stops_training_and_spoils_nothing(run, tmp_path):

@@ -1,0 +1,47 @@
+"""Replay on disk: of each episode its task, its key and what was done in it, from which it is played again.
+
+That is a hundredth of what its states take. Whether an episode played again is the same to the last bit depends on how its
+programs were compiled, so that is tried out before anything is left away.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
+
+from refil import collect
+from refil.replay import Replay
+from refil.types import Env, Recording
+
+
+class Condensed(eqx.Module):
+    """All episodes of a replay."""
+
+    task: Int[Array, "seeds episodes"]
+    key: UInt32[Array, "seeds episodes words"]
+    actions: Int[Array, "seeds episodes time agents"]
+
+
+def condense(env: Env, recordings: Recording) -> Condensed:
+    """What cannot be worked out again."""
+    small = jnp.int8 if env.spec.actions <= 127 else jnp.int16
+    return Condensed(recordings.task, recordings.key, recordings.actions.astype(small))
+
+
+def restore(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> Recording:
+    """Everything else, worked out again; slots that nothing was inserted into are empty."""
+    played = collect.again(env, condensed.task, condensed.key, condensed.actions)
+    held = jnp.arange(condensed.task.shape[1]) < inserted[:, None]
+    return jax.tree.map(lambda leaf: collect.keep(held, leaf, jnp.zeros_like(leaf)), played)
+
+
+def exact(env: Env, replay: Replay) -> Bool[Array, ""]:
+    """Whether all that would be restored is what is there, to the last bit."""
+    restored = restore(env, condense(env, replay.recordings), replay.inserted)
+    same = jax.tree.map(lambda one, other: (bits(one) == bits(other)).all(), restored, replay.recordings)
+    return jnp.stack(jax.tree.leaves(same)).all()
+
+
+def bits(values: PyTree) -> Array:
+    """Numbers as the bits they are made of: 0 is not -0 here, and a number that is none is itself."""
+    return jax.lax.bitcast_convert_type(values, jnp.uint32) if values.dtype == jnp.float32 else values

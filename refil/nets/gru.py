@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from refil.nets import gru_kernel
 from refil.nets.layers import Linear, multiply, uniform
 
+Parts = tuple[Float[Array, "..."], ...]  # one for each of the gates
+
 
 class Gru(eqx.Module):
     """A gated recurrent unit in PyTorch's form: reset gate after the hidden product, and a bias on either side.
@@ -73,15 +75,22 @@ def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array)
     before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]).astype(jnp.float32))
     _, reset, update, new, new_mem = step(gates, from_memory(before), before)
     by_new = (1 - update) * (1 - new**2)
-    by_reset, by_update = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update)
-    by_recalled = jnp.concatenate([by_reset, by_update, by_new * reset], axis=-1).astype(gates.dtype)
+    by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
+    by_recalled = tuple(part.astype(gates.dtype) for part in by_recalled)
     backward = gru_kernel.trace_back if gru_kernel.fits(from_memory.weight) else trace_back
     total = backward(from_memory.weight, by_recalled, update.astype(gates.dtype), first, gradient)
-    recalled = jnp.tile(total, 3) * by_recalled
-    rows, columns = before.reshape(-1, before.shape[-1]), recalled.reshape(-1, recalled.shape[-1])
-    given = jnp.concatenate([recalled[..., : -total.shape[-1]], total * by_new], axis=-1)
-    by_bias = columns.sum(axis=0, dtype=jnp.float32)
-    return Linear((rows.astype(columns.dtype).T @ columns).astype(jnp.float32), by_bias), given.astype(gates.dtype), None
+    # Part by part, so that what is recalled is worked out where it is used and never written down as a whole.
+    recalled = [flat(total * part) for part in by_recalled]
+    rows = flat(before.astype(gates.dtype))
+    by_weight = jnp.concatenate([(rows.T @ part).astype(jnp.float32) for part in recalled], axis=-1)
+    by_bias = jnp.concatenate([part.sum(axis=0, dtype=jnp.float32) for part in recalled])
+    given = jnp.concatenate([total * by_recalled[0], total * by_recalled[1], total * by_new], axis=-1)
+    return Linear(by_weight, by_bias), given.astype(gates.dtype), None
+
+
+def flat(rows: Float[Array, "time rows size"]) -> Float[Array, "all_rows size"]:
+    """Of all instants one after another."""
+    return rows.reshape(-1, rows.shape[-1])
 
 
 remember_all.defvjp(remember_forward, remember_backward)
@@ -103,17 +112,17 @@ def remember(
 
 def trace_back(
     weight: Float[Array, "size gates"],
-    by_recalled: Float[Array, "time rows gates"],
+    by_recalled: Parts,
     update: Float[Array, "time rows size"],
     first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
 ) -> Float[Array, "time rows size"]:
     """What each memory is worth in all, through itself and through those after it: one instant before another."""
 
-    def instant(later: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+    def instant(later: Array, now: tuple[Array, Parts, Array, Array]) -> tuple[Array, Array]:
         gradient, by_recalled, update, first = now
         total = gradient + later
-        recalled = jnp.tile(total, 3) * by_recalled
+        recalled = jnp.concatenate([total * part for part in by_recalled], axis=-1)
         return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total.astype(gradient.dtype)
 
     nothing = jnp.zeros(gradient.shape[1:])

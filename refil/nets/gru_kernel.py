@@ -44,14 +44,14 @@ def remember(
 
 def trace_back(
     weight: Float[Array, "size gates"],
-    by_recalled: Float[Array, "time rows gates"],
+    by_recalled: tuple[Float[Array, "time rows size"], ...],
     update: Float[Array, "time rows size"],
     first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
     interpret: bool = False,
 ) -> Float[Array, "time rows size"]:
     """`gru.trace_back`."""
-    return through_time(trace_back_rows, [weight], [by_recalled, update, continues(first), gradient], len(weight), interpret)
+    return through_time(trace_back_rows, [weight], [*by_recalled, update, continues(first), gradient], len(weight), interpret)
 
 
 def continues(first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
@@ -102,14 +102,22 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
 
 
 def trace_back_rows(
-    time: int, size: int, weight_ref, by_recalled_ref, update_ref, continues_ref, gradient_ref, total_ref
+    time: int,
+    size: int,
+    weight_ref,
+    by_reset_ref,
+    by_update_ref,
+    by_new_ref,
+    update_ref,
+    continues_ref,
+    gradient_ref,
+    total_ref,
 ) -> None:
     """What every memory of these rows is worth, from the last instant to the first, fetched ahead as well."""
-    parts = [pl.ds(part * size, size) for part in range(3)]
-    weights = [weight_ref[:, part].T for part in parts]
+    weights = [weight_ref[:, pl.ds(part * size, size)].T for part in range(3)]
 
     def fetch(instant):
-        by_recalled = [by_recalled_ref[instant, :, part].astype(jnp.float32) for part in parts]
+        by_recalled = [ref[instant].astype(jnp.float32) for ref in (by_reset_ref, by_update_ref, by_new_ref)]
         update, gradient = (ref[instant].astype(jnp.float32) for ref in (update_ref, gradient_ref))
         return by_recalled, update, continues_ref[instant][:, None], gradient
 

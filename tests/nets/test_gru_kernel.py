@@ -22,7 +22,7 @@ def inputs(plain, time, rows, size):
     first = jax.random.bernoulli(keys[3], 0.3, (time, rows, 1)).at[0].set(True)
     if plain is gru.remember:
         return weight, jax.random.normal(keys[4], (3 * size,)), wide, first
-    return weight, wide, jax.random.uniform(keys[4], narrow.shape), first, narrow
+    return weight, tuple(jnp.split(wide, 3, axis=-1)), jax.random.uniform(keys[4], narrow.shape), first, narrow
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -40,7 +40,7 @@ def assert_close(one, other, tolerance=1e-5):
 
 def in_bf16(given):
     """The same with what comes instant by instant in bf16; the weights stay as they are."""
-    return [leaf.astype(jnp.bfloat16) if leaf.ndim == 3 and leaf.dtype == jnp.float32 else leaf for leaf in given]
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if leaf.ndim == 3 and leaf.dtype == jnp.float32 else leaf, given)
 
 
 @pytest.mark.parametrize(("kernel", "plain"), LOOPS)

@@ -49,7 +49,7 @@ def improve(
 
     places = *(places for places, _ in folds), None  # the last has all episodes as they are
     seeds = choice, learner, metrics, batches, places, episodes, keys[:, :, 1], ready
-    size = group_size(schedule.seeds)
+    size = group_size(len(ready))
     groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
     learned = jax.lax.map(learn_group, groups)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], learned)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil import condense, evaluate, loggers, loop, runs, schedule
+from refil.devices import ALL, SEEDS, Devices
 from refil.experiment import Experiment
 from refil.loop import Training
 from refil.progress import Display
@@ -41,11 +42,12 @@ class Session:
 
     def __init__(self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log]) -> None:
         self.loop, self.folder, self.display, self.logs = loop_, folder, display, logs
-        self.advance = jax.jit(partial(loop.advance, loop_), donate_argnums=0)
+        self.devices = Devices(loop_.schedule.seeds)
+        self.advance = jax.jit(self.devices.each(partial(loop.advance, loop_), SEEDS, ALL), donate_argnums=0)
         self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
-        self.score = jax.jit(partial(score, loop_))
+        self.score = jax.jit(self.devices.each(partial(score, loop_), SEEDS))
         self.exact = jax.jit(partial(condense.exact, loop_.env))
         self.began = time.monotonic()
         self.latest: dict[str, float] = {}
@@ -79,7 +81,7 @@ class Session:
         begin = partial(loop.begin, self.loop)
         if not resume or not self.folder.saved:
             self.folder.restart()
-            return jax.jit(begin)()
+            return self.devices.share_out(jax.jit(begin)())
         like = jax.eval_shape(begin)
         condensed = self.folder.saved_as == CONDENSED
         if condensed:
@@ -90,7 +92,7 @@ class Session:
         if condensed:
             restore = jax.jit(partial(condense.restore, self.loop.env))
             saved = with_episodes(saved, restore(saved.replay.recordings, saved.replay.inserted))
-        return saved
+        return self.devices.share_out(saved)
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""

@@ -59,9 +59,11 @@ def compiled_for_h200(function, *arguments) -> str:
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
     devices = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
     jax.default_backend = lambda: "gpu"  # so that the package chooses what it chooses there
-    everywhere = jax.sharding.NamedSharding(jax.sharding.Mesh(devices, ("one",)), jax.sharding.PartitionSpec())
+    mesh = jax.sharding.Mesh(devices, ("one",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere), arguments)
-    return jax.jit(function).lower(*shapes).compile().as_text()
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        return jax.jit(function).lower(*shapes).compile().as_text()
 
 
 def bytes_of(shape: str) -> int:

@@ -1,6 +1,7 @@
 """Episodes on disk: little is kept, and nothing is lost."""
 
 from dataclasses import replace
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +28,15 @@ def held(request):
     return built.env, Replay(ring, jnp.array([4, 4]))
 
 
+@cache
+def exact(env):
+    """Compiled once for an environment."""
+    return jax.jit(partial(condense.exact, env))
+
+
 def test_episodes_played_again_are_the_same_to_the_last_bit(held):
     env, replay = held
-    assert jax.jit(lambda replay: condense.exact(env, replay))(replay)
+    assert exact(env)(replay)
 
 
 def test_little_is_kept(held):
@@ -48,7 +55,7 @@ def test_one_that_is_not_the_same_is_noticed(held, change):
         pytest.skip("there is one task only")
     leaf = getattr(replay.recordings, change)
     other = replace(replay.recordings, **{change: leaf.at[0, 0].set((leaf[0, 0] + 1) % 2)})
-    assert not jax.jit(lambda replay: condense.exact(env, replay))(Replay(other, replay.inserted))
+    assert not exact(env)(Replay(other, replay.inserted))
 
 
 def test_empty_slots_stay_empty(held):

@@ -22,18 +22,18 @@ from refil import runs, train
 from tests.training import small
 
 assert jax.device_count() == 2
-asked = small(seeds=4)
+asked = small(seeds=2)
 run = runs.create(Path(sys.argv[1]), asked)
 half = runs.create(Path(sys.argv[1] + "-half"), asked)
 assert train.run(asked, run)
-assert not train.run(small(seeds=4, stop_after=0.0), half)
+assert not train.run(small(seeds=2, stop_after=0.0), half)
 assert train.run(asked, half, resume=True)
 """
 
 
 @pytest.fixture(scope="module")
 def shared_out(tmp_path_factory):
-    """A run of four seeds on two devices, and one that was stopped and went on."""
+    """A run of two seeds on two devices, and one that was stopped and went on."""
     path = tmp_path_factory.mktemp("devices") / "run"
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     subprocess.run([sys.executable, "-c", PROGRAM, str(path)], env=os.environ | {"XLA_FLAGS": flags}, check=True)
@@ -46,10 +46,10 @@ def test_seeds_on_two_devices_learn_what_they_learn_on_one(shared_out, tmp_path)
     from refil import runs, train
     from tests.training import small
 
-    asked = small(seeds=4)
+    asked = small(seeds=2)
     alone = runs.create(tmp_path / "alone", asked)
     assert train.run(asked, alone)
-    for seed in range(4):
+    for seed in range(2):
         one, other = (load_file(path / f"model_seed_{seed}.safetensors") for path in (shared_out, alone.path))
         for name in one:
             np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-5)
@@ -59,7 +59,7 @@ def test_seeds_on_two_devices_learn_what_they_learn_on_one(shared_out, tmp_path)
 
 
 def test_a_run_on_two_devices_goes_on_exactly(shared_out):
-    for seed in range(4):
+    for seed in range(2):
         name = f"model_seed_{seed}.safetensors"
         assert (shared_out / name).read_bytes() == (shared_out.parent / "run-half" / name).read_bytes()
 

@@ -9,6 +9,7 @@ import pytest
 from refil import learn
 from refil.methods import vdn_attention
 from refil.types import Model, Spec
+from tests.test_methods import random_episodes
 
 
 def test_the_first_step_is_ten_times_the_learning_rate_for_a_large_gradient():
@@ -57,3 +58,14 @@ def test_a_row_of_parameters_is_its_network():
     jax.tree.map(np.testing.assert_array_equal, learner.model, network)
     both = jax.vmap(learner.layout.row)(jax.tree.map(lambda *leaves: jnp.stack(leaves), network, model(1)))
     jax.tree.map(lambda leaf, one: np.testing.assert_array_equal(leaf[0], one), learner.layout.network(both), network)
+
+
+def test_what_is_learned_stays_float32_whatever_networks_work_in():
+    options = vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False)
+    spec = Spec(2, 2, 3, 2, 4)
+    method, optimiser = vdn_attention.build(options, spec), learn.rmsprop(5e-4, 10.0)
+    before = learn.begin(method, optimiser, jax.random.key(0))
+    after, metrics = learn.update(method, optimiser, before, random_episodes(spec, 0), jax.random.key(1), jnp.bfloat16)
+    assert after.parameters.dtype == jnp.float32
+    assert all(value.dtype == jnp.float32 for value in metrics.values())
+    assert (after.parameters != before.parameters).any()

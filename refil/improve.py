@@ -14,6 +14,7 @@ from refil.replay import Replay
 from refil.schedule import LEARN, Loop, keys_for
 from refil.types import Recording
 
+TOGETHER = 8  # updates at most whose batches are drawn and folded in one go: the longest of all decides how far they fold
 Metrics = dict[str, Float[Array, "..."]]  # for each seed, or for one
 
 
@@ -26,19 +27,39 @@ def improve(
     episodes: Int[Array, " seeds"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Metrics]:
-    """One update for each episode just played, their metrics added to those given; seeds not ready keep what they have.
+    """One update for each episode just played, their metrics added to those given; seeds not ready keep what they have."""
+    updates = loop.schedule.envs
+    keys = jax.vmap(lambda key: jax.random.split(key, (updates, 2)))(keys_for(seed, LEARN, episodes))
+    together = max(number for number in range(1, TOGETHER + 1) if updates % number == 0)
+
+    def some(so_far: tuple[Learner, Metrics], now: tuple[Array, Array]) -> tuple[tuple[Learner, Metrics], None]:
+        keys, number = now
+        return improve_some(loop, *so_far, ring, episodes + number, keys, ready), None
+
+    in_turn = jnp.moveaxis(keys.reshape(len(seed), -1, together, 2), 1, 0), jnp.arange(0, updates, together)
+    return jax.lax.scan(some, (learner, metrics), in_turn)[0]
+
+
+def improve_some(
+    loop: Loop,
+    learner: Learner,
+    metrics: Metrics,
+    ring: Replay,
+    episodes: Int[Array, " seeds"],
+    keys: Key[Array, "seeds updates 2"],
+    ready: Bool[Array, " seeds"],
+) -> tuple[Learner, Metrics]:
+    """Some updates, all of a seed folded alike.
 
     How few rows a seed's batches can be folded onto differs as widely as what seeds have learned. So seeds learn in groups
     of about equal need, and a group in which no seed is ready costs nothing.
     """
-    schedule = loop.schedule
-    keys = keys_for(seed, LEARN, episodes)
-    keys = jax.vmap(lambda key: jax.random.split(key, (schedule.envs, 2)))(keys)
+    batch = loop.schedule.batch
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
-    batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, schedule.batch, keys[:, :, 0]))
+    batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, batch, keys[:, :, 0]))
 
-    sizes = fold.sizes(schedule.batch)
-    folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < schedule.batch]
+    sizes = fold.sizes(batch)
+    folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < batch]
     fitting = jnp.stack([*(fits.all(axis=1) for _, fits in folds), jnp.ones_like(ready)])
     choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
     order = jnp.argsort(choice)
@@ -96,7 +117,7 @@ def learn_folded(
         return jax.tree.map(partial(collect.keep, ready), after, so_far), None
 
     in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, places[number], keys))
-    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(loop.schedule.envs)))[0]
+    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(keys.shape[1])))[0]
 
 
 def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:

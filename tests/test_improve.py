@@ -30,6 +30,16 @@ def test_folded_batches_teach_what_unfolded_ones_do(monkeypatch):
     assert_models_close(folded, unfolded)
 
 
+def test_many_updates_are_some_and_then_some(monkeypatch):
+    """With a number of environments that leaves no round parts; the order of updates is the same."""
+    together, _ = run(small(envs=6, batch=8).build())
+    monkeypatch.setattr(improve, "TOGETHER", 4)
+    in_parts, _ = run(small(envs=6, batch=8).build())
+    np.testing.assert_array_equal(in_parts.learner.updates, together.learner.updates)
+    np.testing.assert_array_equal(in_parts.learner.copied_at, together.learner.copied_at)
+    assert_models_close(in_parts, together)
+
+
 def assert_models_close(ours: Training, theirs: Training) -> None:
     jax.tree.map(
         lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4),

@@ -1,6 +1,7 @@
 """Types of arguments and shapes of arrays are checked in tests, and only there."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -29,3 +30,11 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """Compiled programs fill the process's memory map, and where that is full (65,530 pieces on Linux) JAX crashes."""
+    yield
+    jax.clear_caches()
+    gc.collect()

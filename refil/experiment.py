@@ -18,6 +18,7 @@ from refil.types import Defaults, Env, Observation, without_dead
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
+Precision = Literal["float32", "tf32", "bf16"]
 ENVS, METHODS = "refil.envs", "refil.methods"
 CHANGEABLE = ("--steps", "--save-every", "--condense", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
 
@@ -31,7 +32,7 @@ class Options(Schedule):
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
-    precision: Literal["float32", "tf32", "bf16"] = "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
+    precision: Precision = "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
     deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
     env: Any = None  # options of the environment
     method: Any = None  # options of the method

@@ -97,7 +97,7 @@ def update(
     """Learn from a batch of episodes, with networks whose rows are numbers of this type."""
 
     def loss_of(model: Model) -> tuple[Array, dict[str, Array]]:
-        return method.loss(*working_in(activations, (model, learner.target, episodes)), key)
+        return method.loss(*working_in(activations, model, learner.target, episodes), key)
 
     (loss, metrics), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
     gradient = learner.layout.row(gradients)
@@ -107,9 +107,8 @@ def update(
     return after, metrics
 
 
-def working_in(kind: DTypeLike, parts: tuple[Model, Model, Episode]) -> tuple[Model, Model, Episode]:
+def working_in(kind: DTypeLike, model: Model, target: Model, episodes: Episode) -> tuple[Model, Model, Episode]:
     """The same networks, and what they read, in numbers of this type; what they come to is in float32 whatever the type."""
-    model, target, episodes = parts
     model, target = (jax.tree.map(lambda leaf: leaf.astype(kind), each) for each in (model, target))
     observations = replace(episodes.observations, entities=episodes.observations.entities.astype(kind))
     return model, target, replace(episodes, observations=observations)

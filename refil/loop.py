@@ -22,7 +22,8 @@ from refil.types import Recording
 class Training(eqx.Module):
     """All that training has come to; every leaf has the seeds as its first axis.
 
-    `reported` is the number of episodes at a seed's last line of metrics; `metrics` is the sum over `updates` since then.
+    `reported` is the number of episodes at a seed's last line of metrics; `metrics` are sums over the
+    `updates_since`.
     """
 
     seed: Int[Array, " seeds"]
@@ -33,7 +34,7 @@ class Training(eqx.Module):
     next_eval: Int[Array, " seeds"]
     reported: Int[Array, " seeds"]
     metrics: Metrics
-    updates: Int[Array, " seeds"]
+    updates_since: Int[Array, " seeds"]
 
 
 def begin(loop: Loop) -> Training:
@@ -53,7 +54,7 @@ def begin(loop: Loop) -> Training:
         next_eval=zero,
         reported=zero,
         metrics={name: jnp.zeros(seeds.shape) for name in metric_names(loop)},
-        updates=zero,
+        updates_since=zero,
     )
 
 
@@ -105,7 +106,7 @@ def iterate(loop: Loop, training: Training) -> Training:
         next_eval=training.next_eval,
         reported=training.reported,
         metrics=metrics,
-        updates=training.updates + jnp.where(ready, schedule.envs, 0),
+        updates_since=training.updates_since + jnp.where(ready, schedule.envs, 0),
     )
 
 
@@ -136,12 +137,12 @@ def report(loop: Loop, training: Training) -> Training:
     """Take note that every line due has been written."""
     written, again = line_due(loop, training), training.env_steps >= training.next_eval
     return eqx.tree_at(
-        lambda t: (t.next_eval, t.reported, t.metrics, t.updates),
+        lambda t: (t.next_eval, t.reported, t.metrics, t.updates_since),
         training,
         (
             jnp.where(written & again, training.env_steps + loop.schedule.eval_every, training.next_eval),
             jnp.where(written, training.episodes, training.reported),
             jax.tree.map(lambda each: jnp.where(written, 0.0, each), training.metrics),
-            jnp.where(written, 0, training.updates),
+            jnp.where(written, 0, training.updates_since),
         ),
     )

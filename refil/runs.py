@@ -70,16 +70,16 @@ class Run:
         """Forget metrics of a start that was never saved."""
         write_whole(self.path / METRICS, b"")
 
-    def save(self, training: PyTree, seconds: float, form: str = "whole") -> None:
-        """Write all that training goes on from, in this form, and how long the metrics are at this point."""
+    def save(self, training: PyTree, seconds: float, condensed: bool = False) -> None:
+        """Write all that training goes on from, its episodes condensed or whole, and how long the metrics are at this point."""
         length = (self.path / METRICS).stat().st_size
-        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "form": form}
+        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "condensed": str(condensed)}
         write_arrays(self.path / TRAINING, training, notes)
 
     @property
-    def saved_as(self) -> str:
-        """The form of what was saved last."""
-        return read_notes(self.path / TRAINING).get("form", "whole")
+    def condensed(self) -> bool:
+        """Whether the episodes saved last are condensed."""
+        return read_notes(self.path / TRAINING)["condensed"] == str(True)
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""

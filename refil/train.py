@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from refil import condense, evaluate, loggers, loop, runs, schedule
+from refil import condense, devices, evaluate, loggers, loop, runs, schedule
 from refil.devices import ALL, SEEDS, Devices
 from refil.experiment import Experiment
 from refil.loop import Training
@@ -23,7 +23,6 @@ from refil.schedule import Loop
 from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
-CONDENSED = "condensed"  # how episodes were saved, if not whole
 MOST_PER_CALL = 1000  # iterations, whatever the speed
 
 
@@ -83,7 +82,7 @@ class Session:
             self.folder.restart()
             return self.devices.share_out(jax.jit(begin)())
         like = jax.eval_shape(begin)
-        condensed = self.folder.saved_as == CONDENSED
+        condensed = self.folder.condensed
         if condensed:
             like = with_episodes(like, jax.eval_shape(partial(condense.condense, self.loop.env), like.replay.recordings))
         saved, seconds = self.folder.restore(like)
@@ -101,7 +100,7 @@ class Session:
             return training
         counts = {name: np.asarray(getattr(training, name)) for name in ("seed", "env_steps", "episodes")}
         counts |= {"updates": np.asarray(training.learner.updates), "epsilon": np.asarray(self.epsilon(training))}
-        metrics, updates = jax.device_get((training.metrics, training.updates))
+        metrics, updates = jax.device_get((training.metrics, training.updates_since))
         scores = jax.device_get(self.score(training)) if eval_due.any() else None
         lines = []
         for row in np.flatnonzero(line_due):
@@ -109,7 +108,7 @@ class Session:
             line |= {name: (sums[row] / updates[row]).item() if updates[row] else None for name, sums in metrics.items()}
             if eval_due[row]:
                 line |= {name: getattr(scores, name)[row].item() for name in ("win_rate", "return_mean", "length_mean")}
-            lines.append(line | {"seconds": round(self.seconds, 3)} | device_memory())
+            lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.check(lines)
         self.folder.append(lines)
         for log in self.logs:
@@ -132,23 +131,14 @@ class Session:
         if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
         condensed = self.loop.schedule.condense and bool(self.exact(training.replay))
-        if condensed:
-            episodes = condense.condense(self.loop.env, training.replay.recordings)
-            self.folder.save(with_episodes(training, episodes), self.seconds, CONDENSED)
-        else:
-            self.folder.save(training, self.seconds)
+        kept = with_episodes(training, condense.condense(self.loop.env, training.replay.recordings)) if condensed else training
+        self.folder.save(kept, self.seconds, condensed)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
 
 
 def with_episodes(training: Training, episodes: PyTree) -> Training:
     """The same with its episodes in another form."""
     return eqx.tree_at(lambda each: each.replay.recordings, training, episodes)
-
-
-def device_memory() -> dict[str, int]:
-    """The most memory that the device has had in use, where it tells."""
-    used = jax.devices()[0].memory_stats()
-    return {"device_bytes": used["peak_bytes_in_use"]} if used else {}
 
 
 def score(loop_: Loop, training: Training) -> evaluate.Score:

@@ -225,7 +225,7 @@ def test_networks_that_work_in_bf16_come_to_about_the_same(name):
     method, spec = built(name, KINDS[1], 5)
     given = (*two_models(method, 0), random_episodes(spec, 1))
     exact, gradient = jitted_loss(method)(*given, jax.random.key(1))
-    rough, rough_gradient = jitted_loss(method)(*learn.working_in(jnp.bfloat16, given), jax.random.key(1))
+    rough, rough_gradient = jitted_loss(method)(*learn.working_in(jnp.bfloat16, *given), jax.random.key(1))
     assert rough.dtype == jnp.float32
     assert rough != exact
     np.testing.assert_allclose(rough, exact, rtol=0.05)

@@ -72,7 +72,7 @@ def test_episodes_saved_in_either_form_lead_to_the_same_end(run, tmp_path, conde
     asked = small(seeds=2, condense=condense)
     other = runs.create(tmp_path / "run", asked)
     assert train.run(replace(asked, options=replace(asked.options, steps=100)), other)
-    assert other.saved_as == ("condensed" if condense else "whole")
+    assert other.condensed == condense
     assert ((other.path / runs.TRAINING).stat().st_size < (run.path / runs.TRAINING).stat().st_size) == condense
     assert train.run(asked, other, resume=True)
     assert_same_models(other, run)

@@ -81,7 +81,7 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from refil import loop, schedule
+    from refil import devices, improve, loop, schedule
 
     asked.prepare_device()
     built, options = asked.build(), asked.options
@@ -108,8 +108,8 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     keys = schedule.keys_for(now.seed, schedule.PLAY, now.episodes)
     random = partial(jax.jit(partial(loop.play, built)), now.learner, keys, jnp.ones(options.seeds))
     ready = jnp.ones(options.seeds, bool)
-    improve = jax.jit(partial(loop.improve, built))
-    learning = partial(improve, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
+    learn = jax.jit(partial(improve.improve, built))
+    learning = partial(learn, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
     return {
         "env_steps_per_s": int(random().valid.sum()) / seconds(random, measure.repeats),
         "ms_per_update": 1e3 * seconds(learning, measure.repeats) / options.envs / options.seeds,
@@ -119,7 +119,7 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
         "compile_s": compile_s,
         "compile_again_s": compile_again_s,
         "replay_bytes": replay_bytes,
-        **({"peak_bytes": used["peak_bytes_in_use"]} if (used := jax.devices()[0].memory_stats()) else {}),
+        **devices.peak_bytes(),
         "device": jax.devices()[0].device_kind,
         "envs": options.envs,
         "seeds": options.seeds,
@@ -169,7 +169,7 @@ def time_parts(built: Loop, training: Training, repeats: int) -> dict[str, float
         return collect.recall(built.env, batch)
 
     def value_of(model: Model, learner: Learner) -> Any:
-        return built.method.loss(*learn.working_in(built.activations, (model, learner.target, recall(learner))), key)[0]
+        return built.method.loss(*learn.working_in(built.activations, model, learner.target, recall(learner)), key)[0]
 
     def value(learner: Learner) -> Any:
         return value_of(learner.model, learner)

@@ -1,8 +1,15 @@
-"""List the methods and environments there are."""
+"""List the methods, environments, figures and experiments there are."""
 
 from dataclasses import dataclass
 
 from refil import plugins, settings
+
+KINDS = {
+    "methods": "refil.methods",
+    "environments": "refil.envs",
+    "figures": "refil.plots",
+    "experiments": "refil.experiments",
+}
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ def main(arguments: list[str]) -> None:
     if options.methods:
         table(options.env)
         return
-    for title, package in (("methods", "refil.methods"), ("environments", "refil.envs"), ("figures", "refil.plots")):
+    for title, package in KINDS.items():
         names = plugins.names(package)
         print(f"{title}:")
         for name in names:

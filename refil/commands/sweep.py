@@ -4,16 +4,17 @@ Several processes can share the work: give each a part of the labels with --only
 """
 
 import re
+import shlex
 import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from refil import plugins, runs, settings
-from refil.experiment import Experiment
+from refil.experiment import Experiment, Precision
 from refil.settings import Amount, Count, Refused
 
 EXPERIMENTS = "refil.experiments"
@@ -24,12 +25,12 @@ TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be in
 class Options:
     """What to run, and how much of it."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # figure_2b, figure_2b_released, table_1
+    experiment: Annotated[str, tyro.conf.Positional]  # which; refil list has them
     only: str = ""  # of its runs those whose label contains this
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the paper's number
     steps: Count | None = None  # instead of the paper's number
-    precision: Literal["float32", "tf32", "bf16"] | None = None  # of matrix products on a GPU; float32 by default
+    precision: Precision | None = None  # of arithmetic on a GPU; float32 by default
     stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
 
 
@@ -46,7 +47,7 @@ def main(arguments: list[str]) -> None:
     for label in chosen:
         print(f"{label}: {out / folder(label)}")
         if not complete(planned[label], out / folder(label), end):
-            print(f"Stopped; everything is saved. The same command goes on: refil sweep {' '.join(arguments)}")
+            print(f"Stopped; everything is saved. The same command goes on: refil sweep {shlex.join(arguments)}")
             sys.exit(130)
     if missing := [label for label in planned if not finished(out / folder(label), planned[label])]:
         print(f"Still to be done: {', '.join(missing)}")

@@ -63,7 +63,7 @@ def row(run: Run) -> list[str]:
 
 def in_gigabytes(lines: list[dict[str, Any]]) -> str:
     """The most device memory used, where the device tells."""
-    return f"{max(line['device_bytes'] for line in lines) / 1e9:.2f}" if "device_bytes" in lines[-1] else ""
+    return f"{max(line['peak_bytes'] for line in lines) / 1e9:.2f}" if "peak_bytes" in lines[-1] else ""
 
 
 def at_random(env: str) -> list[str]:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.methods._factored import UtilityOptions, attending, plain, utility, width
-from refil.nets.attention import HIDDEN
 from refil.nets.layers import Linear, linear
 from refil.nets.mixers import Hyper, hyper, over_agents
+from refil.nets.shares import HIDDEN
 from refil.settings import Count
 from refil.types import Card, Method, Model, Observation, Spec, rows
 

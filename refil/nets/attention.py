@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets import attention_kernel
-from refil.nets.attention_kernel import HIDDEN
 from refil.nets.layers import Linear, linear, multiply, uniform
+from refil.nets.shares import shares
 
 
 class Reading(eqx.Module):
@@ -65,12 +65,6 @@ def gather_plainly(projected: Array, views: Array, size: int, heads: int, summed
         gathered = jnp.swapaxes(weights @ gains, -3, -2)
         gathered = gathered.reshape(*gathered.shape[:-2], -1)
     return jnp.moveaxis(gathered.reshape(*gathered.shape[:-2], count, agents, -1), -3, 0)
-
-
-def shares(logits: Float[Array, "..."], seen: Bool[Array, "..."]) -> Float[Array, "..."]:
-    """Softmax among what is in view, worked out in float32; all shares are 0 where nothing is."""
-    masked = jnp.where(seen, logits.astype(jnp.float32), HIDDEN)
-    return (jax.nn.softmax(masked, axis=-1) * seen).astype(logits.dtype)
 
 
 def split(rows: Float[Array, "*batch entities columns"], parts: int) -> Float[Array, "*batch parts entities width"]:

@@ -13,21 +13,19 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int8
 
-from refil.nets.gru_kernel import on_gpu, triton
-
-HIDDEN = -1e9  # the logit of an entity out of view: finite, so that a row without any view has finite gradients
-LEAST = 16  # the fewest rows and columns that the matrix units take
+from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
+from refil.nets.shares import shares
 
 
 def fits(projected: Array, views: Array, size: int, heads: int) -> bool:
-    """Whether the kernels can be used: on a GPU, for sizes that its blocks can have."""
+    """Whether the kernels can be used for these sizes."""
     width, gained = size // heads, (projected.shape[-1] - 2 * size) // heads
-    powers = all(number & (number - 1) == 0 for number in (views.shape[-1], width, gained))
-    return on_gpu() and powers and width >= LEAST and (gained >= LEAST or gained == 1)
+    blocks = all(map(power_of_two, (views.shape[-1], width, gained)))
+    return available() and blocks and width >= LEAST and (gained >= LEAST or gained == 1)
 
 
 class Plan(NamedTuple):
-    """How many instants a program takes, and where in the columns each head's part lies."""
+    """How many instants a program takes, and where in their rows and columns each part lies."""
 
     together: int
     agents: int
@@ -47,16 +45,17 @@ class Plan(NamedTuple):
         """Columns of what is gathered."""
         return self.gained if self.summed else self.gained * self.heads
 
-    @property
-    def acting(self) -> tuple[Array, Array]:
-        """Where each row lies among the agents' rows of a program, and whether it is an agent's."""
-        row = jnp.arange(self.rows)
-        return row // self.entities * self.agents + row % self.entities, row % self.entities < self.agents
-
     def columns(self, part: int, head: int) -> pl.Slice:
         """Of a head's queries (part 0), keys (1) or gains (2)."""
         width = self.gained if part == 2 else self.size // self.heads
         return pl.ds(part * self.size + head * width, width)
+
+    def agents_rows(self, ref, view: int, head: int):
+        """Of a view, what head's gains go to or come from, and which rows of a program that is for: only agents have any."""
+        row, column = jnp.arange(self.rows), jnp.arange(self.gained)
+        place, first = row // self.entities * self.agents + row % self.entities, 0 if self.summed else head * self.gained
+        acting = jnp.broadcast_to((row % self.entities < self.agents)[:, None], (self.rows, self.gained))
+        return ref.at[view, place[:, None], first + column[None, :]], acting
 
 
 def planned(projected: Array, views: Array, size: int, heads: int, summed: bool) -> Plan:
@@ -151,13 +150,6 @@ def of_views(rows: Array) -> pl.BlockSpec:
     return pl.BlockSpec((len(rows), None, *rows.shape[2:]), lambda i: (0, i, 0, 0))
 
 
-def shares(logits: Array, seen: Array) -> Array:
-    """How much each row heeds each other one, as shares among what is in view; all are 0 where nothing is."""
-    exponents = jnp.where(seen, logits, HIDDEN)
-    weights = jnp.exp(exponents - exponents.max(axis=-1, keepdims=True))
-    return jnp.where(seen, weights / weights.sum(axis=-1, keepdims=True), 0.0)
-
-
 def product(left: Array, right: Array) -> Array:
     """left @ right in float32, also where what the matrix units cannot take is one wide."""
     if left.shape[1] > 1 and right.shape[1] > 1:
@@ -170,36 +162,38 @@ def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
     """A program's instants."""
     views = range(len(seen_ref))
     seen = [seen_ref[view] != 0 for view in views]
-    place, acting = plan.acting
-    totals = [jnp.zeros((plan.rows, plan.gained)) for _ in views]
+    totals = [0.0 for _ in views]
+
+    def write(view: int, head: int, values: Array) -> None:
+        where, acting = plan.agents_rows(gathered_ref, view, head)
+        triton.store(where, values.astype(gathered_ref.dtype), mask=acting)
+
     for head in range(plan.heads):
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         logits = product(queries, keys.T) * queries.shape[1] ** -0.5
         for view in views:
             gathered = product(shares(logits, seen[view]).astype(gains.dtype), gains)
-            totals[view] = totals[view] + gathered if plan.summed else gathered
-            if not plan.summed or head == plan.heads - 1:
-                columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
-                where = gathered_ref.at[view, place[:, None], columns[None, :]]
-                triton.store(
-                    where, totals[view].astype(gathered_ref.dtype), mask=jnp.broadcast_to(acting[:, None], totals[view].shape)
-                )
+            if plan.summed:
+                totals[view] += gathered
+            else:
+                write(view, head, gathered)
+    if plan.summed:
+        for view in views:
+            write(view, 0, totals[view])
 
 
 def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_ref) -> None:
     """The gradient of a program's rows. Who is no agent sees nothing, so that its queries' gradient is 0."""
     views = range(len(seen_ref))
     seen = [seen_ref[view] != 0 for view in views]
-    place, acting = plan.acting
     for head in range(plan.heads):
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         scale = queries.shape[1] ** -0.5
         logits = product(queries, keys.T) * scale
         by_logits, by_gains = jnp.zeros_like(logits), jnp.zeros(gains.shape)
-        columns = (0 if plan.summed else head * plan.gained) + jnp.arange(plan.gained)
-        mask = jnp.broadcast_to(acting[:, None], gains.shape)
         for view in views:
-            gradient = triton.load(gradient_ref.at[view, place[:, None], columns[None, :]], mask=mask, other=0)
+            where, acting = plan.agents_rows(gradient_ref, view, head)
+            gradient = triton.load(where, mask=acting, other=0)
             weights = shares(logits, seen[view])
             by_weights = product(gradient, gains.T)
             by_gains += product(weights.T.astype(gains.dtype), gradient)

@@ -4,6 +4,8 @@ A scan's own gradient does more in every instant than it must. Here only what de
 done instant by instant, one product each; all else, the weights' gradient too, is one product over all instants.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -63,17 +65,21 @@ def remember_all(
     return forward(from_memory.weight, from_memory.bias, gates, first)
 
 
-def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array]]:
-    """All memories, and what their gradient needs."""
-    memories = remember_all(from_memory, gates, first)
-    return memories, (from_memory, gates, first, memories)
+def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array, Any]]:
+    """All memories, and what their gradient needs: from the plain loop every instant's gates, from the kernel nothing more."""
+    if gru_kernel.fits(from_memory.weight):
+        memories, opened = remember_all(from_memory, gates, first), None
+    else:
+        memories, *opened = in_turn(from_memory.weight, from_memory.bias, gates, first)
+    return memories, (from_memory, gates, first, memories, opened)
 
 
-def remember_backward(kept: tuple[Linear, Array, Array, Array], gradient: Array) -> tuple[Linear, Array, None]:
+def remember_backward(kept: tuple[Linear, Array, Array, Array, Any], gradient: Array) -> tuple[Linear, Array, None]:
     """Each gate's gradient is the memory's times a factor that is known beforehand."""
-    from_memory, gates, first, memories = kept
+    from_memory, gates, first, memories, opened = kept
     before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]).astype(jnp.float32))
-    _, reset, update, new, new_mem = step(gates, from_memory(before), before)
+    # On a GPU it is quicker to work the gates out again, all instants at once, than to have the kernel write them down.
+    reset, update, new, new_mem = opened or step(gates, from_memory(before), before)[1:]
     by_new = (1 - update) * (1 - new**2)
     by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
     by_recalled = tuple(part.astype(gates.dtype) for part in by_recalled)
@@ -100,12 +106,17 @@ def remember(
     weight: Float[Array, "size gates"], bias: Float[Array, " gates"], gates: Array, first: Bool[Array, "time rows 1"]
 ) -> Float[Array, "time rows size"]:
     """All memories, one instant after another."""
+    return in_turn(weight, bias, gates, first)[0]
 
-    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+
+def in_turn(weight: Array, bias: Array, gates: Array, first: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """The same, and with each memory what it was made of (see `step`)."""
+
+    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         gates, first = now
         memory = jnp.where(first, 0.0, memory)
-        memory = step(gates, multiply(memory, weight) + bias, memory)[0]
-        return memory, memory.astype(gates.dtype)
+        memory, *opened = step(gates, multiply(memory, weight) + bias, memory)
+        return memory, (memory.astype(gates.dtype), *opened)
 
     return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight))), (gates, first))[1]
 

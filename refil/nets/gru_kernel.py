@@ -1,7 +1,7 @@
 """The two loops of the recurrent unit as one GPU kernel each: the weights stay on the chip for the whole sequence.
 
 A loop over time in XLA starts several kernels an instant; with a few hundred rows that costs more than the arithmetic.
-Here a program takes a few rows through all instants. The plain loops in `gru.py` say what is computed.
+Here a program takes 16 rows through all instants. The plain loops in `gru.py` say what is computed.
 """
 
 from collections.abc import Callable
@@ -12,23 +12,12 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-try:
-    from jax.experimental.pallas import triton
-except ImportError:  # JAX means to give it up; the plain loops are there for that day
-    triton = None
-
-ROWS = 16  # of a program: the fewest that the matrix units take
-
-
-def on_gpu() -> bool:
-    """Whether kernels can be used at all."""
-    return triton is not None and jax.default_backend() == "gpu"
+from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
 
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
-    """Whether the kernels can be used: on a GPU, for widths that its blocks can have."""
-    size = weight.shape[0]
-    return on_gpu() and size >= 16 and size & (size - 1) == 0
+    """Whether the kernels can be used for this width."""
+    return available() and weight.shape[0] >= LEAST and power_of_two(weight.shape[0])
 
 
 def remember(
@@ -64,15 +53,15 @@ def through_time(
 ) -> Float[Array, "time rows size"]:
     """Run a kernel that takes all of some arrays, and a few rows of others at all instants."""
     time, rows = by_row[0].shape[:2]
-    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % ROWS)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
-    spare = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in whole]
-    block = [pl.BlockSpec((time, ROWS, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded]
+    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % LEAST)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
+    shared = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in whole]
+    block = [pl.BlockSpec((time, LEAST, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded]
     result = pl.pallas_call(
         partial(kernel, time, size),
         out_shape=jax.ShapeDtypeStruct((time, padded[0].shape[1], size), by_row[0].dtype),
-        grid=(padded[0].shape[1] // ROWS,),
-        in_specs=spare + block,
-        out_specs=pl.BlockSpec((time, ROWS, size), lambda i: (0, i, 0)),
+        grid=(padded[0].shape[1] // LEAST,),
+        in_specs=shared + block,
+        out_specs=pl.BlockSpec((time, LEAST, size), lambda i: (0, i, 0)),
         compiler_params=triton.CompilerParams(num_warps=4),
         interpret=interpret,
     )(*whole, *padded)
@@ -98,7 +87,7 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
         memory_ref[instant] = memory.astype(memory_ref.dtype)
         return memory, ahead
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size)), fetch(0)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), fetch(0)))
 
 
 def trace_back_rows(
@@ -132,4 +121,4 @@ def trace_back_rows(
             later += jnp.dot(total * by, weight)
         return later * continuing, ahead
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((ROWS, size)), fetch(time - 1)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), fetch(time - 1)))

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import shares
 from refil.nets.layers import Linear, linear, multiply, uniform
+from refil.nets.shares import shares
 
 
 class Listening(eqx.Module):

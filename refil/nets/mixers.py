@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import HIDDEN, Reading
+from refil.nets.attention import Reading
 from refil.nets.layers import Linear, linear
 from refil.nets.pooling import PooledReading
+from refil.nets.shares import HIDDEN
 from refil.nets.utility import Gather
 from refil.types import Observation, rows
 

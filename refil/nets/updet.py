@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.attention import shares
 from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, uniform
+from refil.nets.shares import shares
 from refil.types import Observation, Spec, rows
 
 

@@ -75,7 +75,7 @@ def test_plot_refuses_what_it_cannot_draw(refil, run, arguments, words):
 
 def test_list_names_methods_and_environments(refil):
     text = refil("list")[0]
-    for name in ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "refil_fixed_oracle", "group_matching"):
+    for name in ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "refil_fixed_oracle", "group_matching", "table_1"):
         assert name in text
 
 

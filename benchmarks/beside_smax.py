@@ -1,13 +1,16 @@
-"""Our battles and SMAX 3s5z side by side in one process: random available actions, everything observed, episodes begin anew.
+"""Our battles and SMAX 3s5z side by side in one process: random available actions, episodes begin anew.
 
     pip install jaxmarl==0.2.0
     python benchmarks/beside_smax.py 8 128 2048 16384
 
-Prints environment steps a second for each number of environments, and the ratio. jaxmarl is no dependency of refil.
+Prints environment steps a second for each number of environments, and the ratio: with everything observed at every step,
+and with nothing worked out but what agents may do. jaxmarl is no dependency of refil.
 """
 
 import sys
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +21,21 @@ from refil.commands.bench import RANDOM_STEPS, play_at_random, seconds
 REPEATS = 5
 
 
-def play_smax(env, envs: int, steps: int, key: jax.Array) -> jax.Array:
+@dataclass(frozen=True, eq=False)
+class Unobserved:
+    """An environment of which only the available actions are seen."""
+
+    env: Any
+
+    def observe(self, state):
+        """What agents may do, and nothing else."""
+        return replace(self.env.observe(state), entities=jnp.zeros(()), visible=jnp.zeros(()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+
+def play_smax(observed: bool, env, envs: int, steps: int, key: jax.Array) -> jax.Array:
     """The same as `play_at_random`, in SMAX's words; it resets by itself."""
     key_reset, key_steps = jax.random.split(key)
     first = jax.vmap(env.reset)(jax.random.split(key_reset, envs))[1]
@@ -31,7 +48,8 @@ def play_smax(env, envs: int, steps: int, key: jax.Array) -> jax.Array:
             chance = jax.random.uniform(jax.random.fold_in(key_actions, number), available[agent].shape)
             actions[agent] = jnp.argmax(jnp.where(available[agent] > 0, chance, -1.0), axis=-1)
         obs, states, rewards, _, _ = jax.vmap(env.step)(jax.random.split(key_step, envs), states, actions)
-        return states, sum(each.sum() for each in obs.values()) + rewards[env.agents[0]].sum()
+        seen = sum(each.sum() for each in obs.values()) if observed else 0.0
+        return states, seen + rewards[env.agents[0]].sum()
 
     return jax.lax.scan(step, first, jax.random.split(key_steps, steps))[1].sum()
 
@@ -53,11 +71,11 @@ def main() -> None:
     ours = module.build(module.Config())
     print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}")
     for envs in map(int, sys.argv[1:] or ["8", "128"]):
-        theirs, mine = rate(play_smax, smax, envs), rate(play_at_random, ours, envs)
-        print(
-            f"{envs:>6} environments: SMAX {theirs:>12,.0f} steps/s, 3-8sz {mine:>12,.0f}, ratio {mine / theirs:.2f}",
-            flush=True,
-        )
+        for observed in (True, False):
+            theirs = rate(partial(play_smax, observed), smax, envs)
+            mine = rate(play_at_random, ours if observed else Unobserved(ours), envs)
+            what = f"{envs:>6} environments, {'all observed' if observed else 'actions only'}"
+            print(f"{what}: SMAX {theirs:>12,.0f} steps/s, 3-8sz {mine:>12,.0f}, ratio {mine / theirs:.2f}", flush=True)
 
 
 if __name__ == "__main__":

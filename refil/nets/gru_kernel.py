@@ -14,6 +14,8 @@ from jaxtyping import Array, Bool, Float
 
 from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
 
+WARPS = 4
+
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
     """Whether the kernels can be used for this width."""
@@ -62,7 +64,7 @@ def through_time(
         grid=(padded[0].shape[1] // LEAST,),
         in_specs=shared + block,
         out_specs=pl.BlockSpec((time, LEAST, size), lambda i: (0, i, 0)),
-        compiler_params=triton.CompilerParams(num_warps=4),
+        compiler_params=triton.CompilerParams(num_warps=WARPS),
         interpret=interpret,
     )(*whole, *padded)
     return result[:, :rows]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import plugins
-from refil.envs.combat import observe, orders, reward, scenarios, scene, spawn, tick
+from refil.envs.combat import observe, orders, reward, scenarios, scene, spawn, tick, tick_kernel
 from refil.envs.combat.config import Config
 from refil.envs.combat.rules import JITTER, LOOPS, SMAC, SMACLITE, Rules
 from refil.envs.combat.scenarios import Army, Scenario
@@ -103,6 +103,8 @@ def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:
 
     @batches_last
     def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
+        if tick_kernel.fits(world):
+            return tick_kernel.pass_loops(world, jitter, game)
         traits = game.table[world.kind]
 
         def loop(_: Array, now: World) -> World:

@@ -5,13 +5,13 @@ between two that both walk each may use half. The distance after two steps is ne
 parts in its direction, so bodies that do not overlap never will. Those who had to wait for others then catch up.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat.unit import Traits
@@ -22,7 +22,7 @@ HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 1
 BACK = 0.4  # times that, on the other side of the course than the unit is turned to already
 PUSH = 0.1  # the furthest that overlapping bodies are pushed apart in a loop
 ASIDE = 0.05  # the part of that which goes in a direction of the unit's own
-GOLDEN = np.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
+GOLDEN = math.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
 TOUCH = 0.05  # one nearer than this to an idle friend in its way pushes it
 
 Place = tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]  # x and y, or a step along them
@@ -34,6 +34,11 @@ class Pairs(NamedTuple):
     toward_x: Float[Array, "units units *batch"]
     toward_y: Float[Array, "units units *batch"]
     gap: Float[Array, "units units *batch"]
+
+
+def length(x: Float[Array, "*any"], y: Float[Array, "*any"]) -> Float[Array, "*any"]:
+    """How long a step is."""
+    return jnp.sqrt(x**2 + y**2)
 
 
 def contacts(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
@@ -74,8 +79,8 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
 
 def with_pushed(now: Pairs, step: Place, idle: Bool[Array, "units *batch"], game: Game) -> Place:
     """Idle units in the way of a friend would like to give way to it, at a share of its pace."""
-    wants = jnp.hypot(*step) > 0
-    pressed = jnp.swapaxes(into(now, step), 0, 1)  # [idle, walker]
+    wants = length(*step) > 0
+    pressed = -(now.toward_x * step[0][None] + now.toward_y * step[1][None])  # [idle, walker]
     pressed = jnp.where(over_batch(~game.foes, wants) & (now.gap < TOUCH), jnp.maximum(pressed, 0.0), 0.0)
     yields = jnp.where(idle & ~wants, game.rules.idle_yields, 0.0)
     aside_x, aside_y = -(pressed * now.toward_x).sum(axis=1), -(pressed * now.toward_y).sum(axis=1)
@@ -89,7 +94,7 @@ def into(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"
 
 def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
     """How much nearer each unit may come to each other one: all of the gap to those who stay, half of it otherwise."""
-    share = jnp.where(jnp.hypot(*step) > 0, 0.5, 1.0)
+    share = jnp.where(length(*step) > 0, 0.5, 1.0)
     return share[None] * jnp.maximum(now.gap, 0.0)
 
 
@@ -100,19 +105,20 @@ def turned_aside(
 
     Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
     """
-    angles = np.radians([angle for angle in HEADINGS if abs(angle) <= furthest])
-    numbers = np.cos(angles), np.sin(angles), np.array(list(HEADINGS.values())[: len(angles)]), np.sign(angles)
-    tables = [jnp.asarray(values, jnp.float32) for values in numbers]
-    cosine, sine, worth, side = (over_batch(table[:, None], step[0]) for table in tables)
-    x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]  # [headings, units, ...]
-    nearer = now.toward_x * x[:, :, None] + now.toward_y * y[:, :, None]
-    excess = jnp.maximum((nearer - allowed(now, step)).max(axis=2), 0.0)
-    score = worth * jnp.where(side * veer < 0, BACK, 1.0) * (jnp.hypot(*step) - excess)
-    best = jnp.argmax(score, axis=0)
-    goes = jnp.where(score.max(axis=0) > 0, 1.0, 0.0)
-    cosine, sine, _, side = (table.at[best].get(mode="promise_in_bounds") for table in tables)
-    x, y = goes * (cosine * step[0] - sine * step[1]), goes * (sine * step[0] + cosine * step[1])
-    return x, y, side.astype(veer.dtype)
+    may, way = allowed(now, step), length(*step)
+    best_x, best_y, best, side = *step, jnp.full_like(way, -jnp.inf), jnp.zeros_like(veer)
+    for angle, worth in HEADINGS.items():
+        if abs(angle) > furthest:
+            continue
+        cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]
+        excess = jnp.maximum((into(now, (x, y)) - may).max(axis=1), 0.0)
+        score = worth * jnp.where(veer * angle < 0, BACK, 1.0) * (way - excess)
+        better = score > best
+        best_x, best_y, best = jnp.where(better, x, best_x), jnp.where(better, y, best_y), jnp.where(better, score, best)
+        side = jnp.where(better, (angle > 0) - (angle < 0), side)
+    goes = best > 0
+    return jnp.where(goes, best_x, 0.0), jnp.where(goes, best_y, 0.0), side.astype(veer.dtype)
 
 
 def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
@@ -121,7 +127,7 @@ def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
     worst = jnp.argmax(excess, axis=1)
     too_far = jnp.maximum(excess.max(axis=1), 0.0)
     x, y = of(world.x, worst) - world.x, of(world.y, worst) - world.y
-    share = too_far / jnp.maximum(jnp.hypot(x, y), 1e-6)
+    share = too_far / jnp.maximum(length(x, y), 1e-6)
     return step[0] - share * x, step[1] - share * y
 
 
@@ -144,10 +150,10 @@ def apart(now: Pairs, movable: Bool[Array, "units *batch"]) -> Place:
     share = yields[:, None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
     back = jnp.maximum(-now.gap, 0.0) * share
     # A little of it in a direction of each unit's own: a pile on one line would else stay on it.
-    own = ASIDE * np.exp(1j * GOLDEN * np.arange(len(yields)))
-    own_x, own_y = (over_batch(jnp.asarray(part, jnp.float32)[:, None], yields) for part in (own.real, own.imag))
+    own = over_batch(GOLDEN * jnp.arange(len(yields), dtype=jnp.float32)[:, None], yields)
+    own_x, own_y = ASIDE * jnp.cos(own), ASIDE * jnp.sin(own)
     push_x, push_y = (back * (own_x - now.toward_x)).sum(axis=1), (back * (own_y - now.toward_y)).sum(axis=1)
-    limit = jnp.minimum(1.0, PUSH / jnp.maximum(jnp.hypot(push_x, push_y), 1e-6))
+    limit = jnp.minimum(1.0, PUSH / jnp.maximum(length(push_x, push_y), 1e-6))
     return limit * push_x, limit * push_y
 
 

@@ -80,7 +80,7 @@ def choose_patient(world: World, traits: Traits, game: Game) -> Int[Array, "unit
     worst = jnp.where(candidate, health[None], FAR)
     order = jnp.where(worst <= worst.min(axis=1, keepdims=True), edge, FAR)
     energy = world.energy >= jnp.where(world.target >= 0, traits.heal * traits.heal_cost, ENERGY_TO_START)
-    return jnp.where(candidate.any(axis=1) & energy, jnp.argmin(order, axis=1).astype(world.target.dtype), NOBODY)
+    return jnp.where((worst.min(axis=1) < FAR) & energy, jnp.argmin(order, axis=1).astype(world.target.dtype), NOBODY)
 
 
 def retarget(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:

@@ -1,15 +1,17 @@
 """One game loop: choose targets, walk, shoot, mend, recover, all units at once."""
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat import motion, targeting
 from refil.envs.combat.rules import QUIET
 from refil.envs.combat.unit import Shots, Traits
-from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
+from refil.envs.combat.world import BY_COMPARING, NOBODY, Game, World, of, over_batch, row
 
 UNROLLED = 32  # shots that are written out one after another
 
@@ -70,8 +72,11 @@ def shoot(
 
 def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
     """[shooter, victim]: whom a shot of each unit would hurt, in its kind's way."""
+    aim_x, aim_y, _ = targeting.way_to(world.target, world, traits)
     shots = Shots(
         target=world.target,
+        aim_x=aim_x,
+        aim_y=aim_y,
         offset_x=world.x[None] - world.x[:, None],
         offset_y=world.y[None] - world.y[:, None],
         radius=traits.radius,
@@ -81,7 +86,8 @@ def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units unit
         return next(iter(game.table.effects))(shots)
     hurt = jnp.zeros_like(shots.hittable)
     for effect, kinds in game.table.effects.items():
-        hurt |= jnp.asarray(kinds)[world.kind][:, None] & effect(shots)
+        shoots_so = reduce(or_, [world.kind == kind for kind in kinds])
+        hurt |= shoots_so[:, None] & effect(shots)
     return hurt
 
 
@@ -94,21 +100,22 @@ def struck(
     """
     most = max(unit.strikes for unit in game.table.units)
 
-    def shot(now: World, shooter: tuple[Array, Array, Array]) -> tuple[World, None]:
-        number, strikes, power = shooter
-        health, shield = now.health, now.shield
+    def shot(number: Int[Array, ""], now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        health, shield, attacker = now
+        blows, strikes = row(power, number), row(traits.strikes, number)
         for strike in range(most):
-            blow = jnp.where(strikes > strike, power, 0.0)
+            blow = jnp.where(strikes > strike, blows, 0.0)
             through = blow - jnp.minimum(blow, shield)
             shield = shield - jnp.minimum(blow, shield)
             health -= jnp.where(through > 0, jnp.maximum(through - traits.armour, game.rules.least_damage), 0.0)
-        attacker = jnp.where(power > 0, number, now.attacker)
-        return replace(now, health=health, shield=shield, attacker=attacker), None
+        return health, shield, jnp.where(blows > 0, number.astype(attacker.dtype), attacker)
 
-    numbers = jnp.arange(game.units, dtype=world.attacker.dtype)
-    # Unrolled, because all blows are then one pass over the battles.
-    after, _ = jax.lax.scan(shot, world, (numbers, traits.strikes, power), unroll=min(game.units, UNROLLED))
-    return replace(after, health=jnp.maximum(after.health, 0.0)), (power > 0).any(axis=0)
+    # Written out, because all blows are then one pass over the battles.
+    unroll = 1 if BY_COMPARING.get() else min(game.units, UNROLLED)
+    before = world.health, world.shield, world.attacker
+    health, shield, attacker = jax.lax.fori_loop(0, game.units, shot, before, unroll=unroll)
+    after = replace(world, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
+    return after, power.max(axis=0) > 0
 
 
 def mend(world: World, traits: Traits, game: Game) -> World:

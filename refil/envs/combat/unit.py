@@ -10,8 +10,7 @@ from functools import cached_property
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 SECOND = 16.0  # loops
 
@@ -21,9 +20,14 @@ ON_GROUND, IN_AIR, STRUCTURE = 1, 2, 4  # bodies that share one of these keep ap
 
 
 class Shots(eqx.Module):
-    """What an effect may look at: who shoots at whom, from where; `offset_x[i, j]` leads from unit i to unit j."""
+    """What an effect may look at: who shoots at whom, from where; `offset_x[i, j]` leads from unit i to unit j.
+
+    `aim_x` and `aim_y` lead to the target.
+    """
 
     target: Int[Array, "units *batch"]
+    aim_x: Float[Array, "units *batch"]
+    aim_y: Float[Array, "units *batch"]
     offset_x: Float[Array, "units units *batch"]
     offset_y: Float[Array, "units units *batch"]
     radius: Float[Array, "units *batch"]
@@ -103,25 +107,25 @@ class Table:
     names: tuple[str, ...]
     units: tuple[Unit, ...]
 
-    @cached_property
-    def columns(self) -> dict[str, np.ndarray]:
-        """Each number over all types, and a last row of zeros for empty slots."""
-        return {name: self.column(name) for name in NUMBERS}
-
-    def column(self, name: str) -> np.ndarray:
-        """One number over all types."""
-        values = [getattr(unit, name) for unit in self.units]
-        return np.array([*values, 0], dtype=np.int32 if isinstance(values[0], int) else np.float32)
-
     def __getitem__(self, kind: Int[Array, "units *batch"]) -> Traits:
-        return Traits(**{name: jnp.asarray(column)[kind] for name, column in self.columns.items()})
+        kinds = [kind == number for number in range(len(self.units))]
+        return Traits(*(self.column(name, kinds) for name in NUMBERS))
+
+    def column(self, name: str, kinds: list[Bool[Array, "units *batch"]]) -> Shaped[Array, "units *batch"]:
+        """One number of everybody, whose types are marked, and nothing for empty slots: types are few, no need to look up."""
+        values = [getattr(unit, name) for unit in self.units]
+        kind = jnp.int32 if isinstance(values[0], int) else jnp.float32
+        column = jnp.zeros(kinds[0].shape, kind)
+        for its, value in zip(kinds, values, strict=True):
+            column = jnp.where(its, jnp.asarray(value, kind), column)
+        return column
 
     def any(self, name: str) -> bool:
         """Whether some type has this number at all; what none has is not computed."""
         return any(getattr(unit, name) for unit in self.units)
 
     @cached_property
-    def effects(self) -> dict[Effect, np.ndarray]:
+    def effects(self) -> dict[Effect, list[int]]:
         """The ways shots hurt, and which kinds shoot so."""
-        kinds = np.array([*(unit.effect for unit in self.units), None])
-        return {effect: kinds == effect for effect in dict.fromkeys(unit.effect for unit in self.units if unit.period)}
+        ways = dict.fromkeys(unit.effect for unit in self.units if unit.period)
+        return {effect: [kind for kind, unit in enumerate(self.units) if unit.effect == effect] for effect in ways}

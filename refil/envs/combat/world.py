@@ -6,6 +6,7 @@ battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them the
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,14 +107,29 @@ def over_batch(pairs: Array, like: Array) -> Array:
     return pairs.reshape(*pairs.shape, *[1] * (like.ndim - 1))
 
 
+BY_COMPARING: ContextVar[bool] = ContextVar("by_comparing", default=False)  # True while a kernel is written (tick_kernel.py)
+
+
 def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"]) -> Shaped[Array, "units *batch"]:
     """Each unit's value of the unit that it points at (of the first one where it points at nobody).
 
-    As one flat gather: with an index along each axis, XLA would first write all indices to memory.
+    As one flat gather: with an index along each axis, XLA would first write all indices to memory. Within a kernel nothing
+    can be looked up, so that everyone is compared with everyone.
     """
+    index = jnp.maximum(index, 0)
+    if BY_COMPARING.get():
+        meant = index[:, None] == over_batch(jnp.arange(len(values)), values)
+        return jnp.where(meant, values[None], 0).sum(axis=1).astype(values.dtype)
     battles = math.prod(values.shape[1:])
-    place = jnp.maximum(index, 0).astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
+    place = index.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
     return values.reshape(-1).at[place].get(mode="promise_in_bounds")
+
+
+def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""]) -> Shaped[Array, "*rest"]:
+    """One unit's values."""
+    if BY_COMPARING.get():
+        return jnp.where(over_batch(jnp.arange(len(values)) == number, values), values, 0).sum(axis=0)
+    return jax.lax.dynamic_index_in_dim(values, number, keepdims=False)
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -65,7 +65,7 @@ def check(battle: Battle, played) -> None:
     before, after, outcome, available = jax.tree.map(np.asarray, played)
     for leaf in jax.tree.leaves(after):
         assert np.isfinite(leaf).all()
-    columns = {name: np.asarray(values)[after.kind] for name, values in battle.game.table.columns.items()}
+    columns = {name: np.asarray(values) for name, values in battle.game.table[jnp.asarray(after.kind)]._asdict().items()}
     for name, most in (("health", "health"), ("shield", "shield"), ("energy", "energy_most")):
         value = getattr(after, name)
         assert (value >= 0).all()

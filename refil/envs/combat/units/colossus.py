@@ -23,16 +23,16 @@ def burn(shots: Shots) -> Bool[Array, "units units *batch"]:
 def burn_as_smaclite(shots: Shots) -> Bool[Array, "units units *batch"]:
     """Every foe that touches a box across the direction of fire, if its centre is near the target's."""
     along, across = from_target(shots)
-    outside = jnp.hypot(jnp.maximum(jnp.abs(along) - HALF_WIDTH, 0.0), jnp.maximum(jnp.abs(across) - SMACLITE_HALF_LINE, 0.0))
-    return shots.hittable & (outside <= shots.radius[None]) & (jnp.hypot(along, across) <= SMACLITE_SEEN)
+    beside = jnp.maximum(jnp.abs(along) - HALF_WIDTH, 0.0)
+    beyond = jnp.maximum(jnp.abs(across) - SMACLITE_HALF_LINE, 0.0)
+    touched = jnp.sqrt(beside**2 + beyond**2) <= shots.radius[None]
+    return shots.hittable & touched & (jnp.sqrt(along**2 + across**2) <= SMACLITE_SEEN)
 
 
 def from_target(shots: Shots) -> tuple[Float[Array, "units units *batch"], Float[Array, "units units *batch"]]:
     """Where each unit stands as seen from a shooter's target: along the direction of fire, and across it."""
-    index = jnp.maximum(shots.target, 0)[:, None]
-    aim_x = jnp.take_along_axis(shots.offset_x, index, axis=1)
-    aim_y = jnp.take_along_axis(shots.offset_y, index, axis=1)
-    length = jnp.maximum(jnp.hypot(aim_x, aim_y), 1e-6)
+    aim_x, aim_y = shots.aim_x[:, None], shots.aim_y[:, None]
+    length = jnp.maximum(jnp.sqrt(aim_x**2 + aim_y**2), 1e-6)
     x, y = shots.offset_x - aim_x, shots.offset_y - aim_y
     return (x * aim_x + y * aim_y) / length, (y * aim_x - x * aim_y) / length
 

@@ -29,7 +29,7 @@ Place = tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]  # x a
 
 
 class Pairs(NamedTuple):
-    """From each unit to each other one: the direction, and how far their bodies are from touching."""
+    """[other, unit]: the direction from the unit to the other, and how far their bodies are from touching."""
 
     toward_x: Float[Array, "units units *batch"]
     toward_y: Float[Array, "units units *batch"]
@@ -51,10 +51,10 @@ def contacts(world: World, traits: Traits) -> Float[Array, "units units *batch"]
 
 def pairs(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], contact: Array) -> Pairs:
     """All pairs of units in these places; of two in the same place the later one is in the east."""
-    x, y = x[None] - x[:, None], y[None] - y[:, None]
+    slots = over_batch(jnp.arange(len(x)), x)
+    x, y = x[:, None] - x[None], y[:, None] - y[None]
     distance = jnp.sqrt(x**2 + y**2)
-    slots = over_batch(jnp.arange(len(x)), x[0])
-    east = jnp.where(slots[None] > slots[:, None], 1.0, -1.0)
+    east = jnp.where(slots[:, None] > slots[None], 1.0, -1.0)
     inverse = 1.0 / jnp.maximum(distance, 1e-6)
     return Pairs(jnp.where(distance > 1e-6, x * inverse, east), y * inverse, distance - contact)
 
@@ -80,22 +80,22 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
 def with_pushed(now: Pairs, step: Place, idle: Bool[Array, "units *batch"], game: Game) -> Place:
     """Idle units in the way of a friend would like to give way to it, at a share of its pace."""
     wants = length(*step) > 0
-    pressed = -(now.toward_x * step[0][None] + now.toward_y * step[1][None])  # [idle, walker]
+    pressed = -(now.toward_x * step[0][:, None] + now.toward_y * step[1][:, None])  # [walker, idle]
     pressed = jnp.where(over_batch(~game.foes, wants) & (now.gap < TOUCH), jnp.maximum(pressed, 0.0), 0.0)
     yields = jnp.where(idle & ~wants, game.rules.idle_yields, 0.0)
-    aside_x, aside_y = -(pressed * now.toward_x).sum(axis=1), -(pressed * now.toward_y).sum(axis=1)
+    aside_x, aside_y = -(pressed * now.toward_x).sum(axis=0), -(pressed * now.toward_y).sum(axis=0)
     return step[0] + yields * aside_x, step[1] + yields * aside_y
 
 
 def into(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
     """How much nearer each unit's step brings it to each other one."""
-    return now.toward_x * step[0][:, None] + now.toward_y * step[1][:, None]
+    return now.toward_x * step[0][None] + now.toward_y * step[1][None]
 
 
 def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
     """How much nearer each unit may come to each other one: all of the gap to those who stay, half of it otherwise."""
     share = jnp.where(length(*step) > 0, 0.5, 1.0)
-    return share[None] * jnp.maximum(now.gap, 0.0)
+    return share[:, None] * jnp.maximum(now.gap, 0.0)
 
 
 def turned_aside(
@@ -112,7 +112,7 @@ def turned_aside(
             continue
         cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
         x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]
-        excess = jnp.maximum((into(now, (x, y)) - may).max(axis=1), 0.0)
+        excess = jnp.maximum((into(now, (x, y)) - may).max(axis=0), 0.0)
         score = worth * jnp.where(veer * angle < 0, BACK, 1.0) * (way - excess)
         better = score > best
         best_x, best_y, best = jnp.where(better, x, best_x), jnp.where(better, y, best_y), jnp.where(better, score, best)
@@ -124,8 +124,8 @@ def turned_aside(
 def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
     """Each unit's step without its part into the body that is most in its way: it slides along that one."""
     excess = into(now, step) - allowed(now, step)
-    worst = jnp.argmax(excess, axis=1)
-    too_far = jnp.maximum(excess.max(axis=1), 0.0)
+    worst = jnp.argmax(excess, axis=0)
+    too_far = jnp.maximum(excess.max(axis=0), 0.0)
     x, y = of(world.x, worst) - world.x, of(world.y, worst) - world.y
     share = too_far / jnp.maximum(length(x, y), 1e-6)
     return step[0] - share * x, step[1] - share * y
@@ -134,7 +134,7 @@ def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
 def free_part(now: Pairs, step: Place) -> Float[Array, "units *batch"]:
     """The part of each unit's step that it can take without entering any body."""
     nearer = into(now, step)
-    return jnp.where(nearer > 1e-7, allowed(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=1, initial=1.0)
+    return jnp.where(nearer > 1e-7, allowed(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=0, initial=1.0)
 
 
 def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) -> Place:
@@ -147,12 +147,12 @@ def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) ->
 def apart(now: Pairs, movable: Bool[Array, "units *batch"]) -> Place:
     """Which way bodies that overlap, as only impossible starts make them, give way to each other."""
     yields = jnp.where(movable, 1.0, 0.0)
-    share = yields[:, None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
+    share = yields[None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
     back = jnp.maximum(-now.gap, 0.0) * share
     # A little of it in a direction of each unit's own: a pile on one line would else stay on it.
-    own = over_batch(GOLDEN * jnp.arange(len(yields), dtype=jnp.float32)[:, None], yields)
+    own = over_batch(GOLDEN * jnp.arange(len(yields), dtype=jnp.float32), yields)[None]
     own_x, own_y = ASIDE * jnp.cos(own), ASIDE * jnp.sin(own)
-    push_x, push_y = (back * (own_x - now.toward_x)).sum(axis=1), (back * (own_y - now.toward_y)).sum(axis=1)
+    push_x, push_y = (back * (own_x - now.toward_x)).sum(axis=0), (back * (own_y - now.toward_y)).sum(axis=0)
     limit = jnp.minimum(1.0, PUSH / jnp.maximum(length(push_x, push_y), 1e-6))
     return limit * push_x, limit * push_y
 

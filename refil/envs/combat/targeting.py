@@ -10,10 +10,10 @@ from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
 FAR = 1e6
 
 
-def hittable(traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """Whom each unit's weapon can hurt at all."""
-    reaches = (traits.hits[:, None] & traits.plane[None]) != 0
-    return over_batch(game.foes, traits.radius) & reaches & traits.armed[:, None]
+def hittable(shooter: Traits, victim: Traits, game: Game) -> Bool[Array, "units units *batch"]:
+    """Whom each unit's weapon can hurt at all; the two are everybody, along two axes."""
+    reaches = (shooter.hits & victim.plane) != 0
+    return over_batch(game.foes, reaches[0]) & reaches & shooter.armed
 
 
 def can_hit(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bool[Array, "units *batch"]:
@@ -23,9 +23,9 @@ def can_hit(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bo
 
 
 def mendable(traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """Whom each unit can heal at all."""
+    """[other, unit]: whether the unit can heal the other at all."""
     friends = over_batch(~game.foes & ~jnp.eye(game.units, dtype=bool), traits.radius)
-    return friends & traits.heals[:, None] & ((traits.attributes[None] & BIOLOGICAL) != 0)
+    return friends & traits.heals[None] & ((traits.attributes[:, None] & BIOLOGICAL) != 0)
 
 
 def can_mend(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bool[Array, "units *batch"]:
@@ -52,13 +52,13 @@ def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
 def choose(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
     """Whom each armed unit would shoot at: its target while that is in range, else the nearest foe, else who hurt it."""
     rules, edge = game.rules, edges(world, traits)
-    scan = jnp.maximum(rules.scan, traits.range)[:, None] if rules.scan_from_edge else rules.scan - traits.radius[:, None]
-    noticed = hittable(traits, game) & world.alive[None] & (edge <= scan)
+    scan = jnp.maximum(rules.scan, traits.range) if rules.scan_from_edge else rules.scan - traits.radius
+    noticed = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None] & (edge <= scan[None])
     order = jnp.where(noticed, edge, FAR)
     if rules.healers_first:
-        order = order - jnp.where(noticed & traits.heals[None], FAR / 2, 0.0)
-    nearest = jnp.argmin(order, axis=1).astype(world.target.dtype)
-    found = jnp.where(order.min(axis=1) < FAR, nearest, NOBODY)
+        order = order - jnp.where(noticed & traits.heals[:, None], FAR / 2, 0.0)
+    nearest = jnp.argmin(order, axis=0).astype(world.target.dtype)
+    found = jnp.where(order.min(axis=0) < FAR, nearest, NOBODY)
 
     def lives(index: Int[Array, "units *batch"]) -> Bool[Array, "units *batch"]:
         return can_hit(index, traits, game) & of(world.alive, index)
@@ -75,12 +75,12 @@ def choose_patient(world: World, traits: Traits, game: Game) -> Int[Array, "unit
     """Whom each healer would mend: of the hurt within reach the worst off, then the nearest."""
     edge = edges(world, traits)
     hurt = world.alive & (world.health < traits.health)
-    candidate = mendable(traits, game) & hurt[None] & (edge <= REACH_OF_HEALING)
+    candidate = mendable(traits, game) & hurt[:, None] & (edge <= REACH_OF_HEALING)
     health = world.health / jnp.maximum(traits.health, 1.0) if game.rules.heal_by_share else world.health
-    worst = jnp.where(candidate, health[None], FAR)
-    order = jnp.where(worst <= worst.min(axis=1, keepdims=True), edge, FAR)
+    worst = jnp.where(candidate, health[:, None], FAR)
+    order = jnp.where(worst <= worst.min(axis=0)[None], edge, FAR)
     energy = world.energy >= jnp.where(world.target >= 0, traits.heal * traits.heal_cost, ENERGY_TO_START)
-    return jnp.where((worst.min(axis=1) < FAR) & energy, jnp.argmin(order, axis=1).astype(world.target.dtype), NOBODY)
+    return jnp.where((worst.min(axis=0) < FAR) & energy, jnp.argmin(order, axis=0).astype(world.target.dtype), NOBODY)
 
 
 def retarget(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:

@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 from refil.envs.combat import motion, targeting
 from refil.envs.combat.rules import QUIET
 from refil.envs.combat.unit import Shots, Traits
-from refil.envs.combat.world import BY_COMPARING, NOBODY, Game, World, of, over_batch, row
+from refil.envs.combat.world import NOBODY, Game, World, of, over_batch, row
 
-UNROLLED = 32  # shots that are written out one after another
+UNROLLED = 64  # shots that are written out one after another
 
 
 def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
@@ -80,7 +80,7 @@ def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units unit
         offset_x=world.x[None] - world.x[:, None],
         offset_y=world.y[None] - world.y[:, None],
         radius=traits.radius,
-        hittable=targeting.hittable(traits, game),
+        hittable=targeting.hittable(traits.along(0), traits.along(1), game),
     )
     if len(game.table.effects) == 1:
         return next(iter(game.table.effects))(shots)
@@ -100,7 +100,7 @@ def struck(
     """
     most = max(unit.strikes for unit in game.table.units)
 
-    def shot(number: Int[Array, ""], now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def shot(number: Int[Array, ""] | int, now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         health, shield, attacker = now
         blows, strikes = row(power, number), row(traits.strikes, number)
         for strike in range(most):
@@ -108,12 +108,15 @@ def struck(
             through = blow - jnp.minimum(blow, shield)
             shield = shield - jnp.minimum(blow, shield)
             health -= jnp.where(through > 0, jnp.maximum(through - traits.armour, game.rules.least_damage), 0.0)
-        return health, shield, jnp.where(blows > 0, number.astype(attacker.dtype), attacker)
+        return health, shield, jnp.where(blows > 0, jnp.asarray(number, attacker.dtype), attacker)
 
-    # Written out, because all blows are then one pass over the battles.
-    unroll = 1 if BY_COMPARING.get() else min(game.units, UNROLLED)
-    before = world.health, world.shield, world.attacker
-    health, shield, attacker = jax.lax.fori_loop(0, game.units, shot, before, unroll=unroll)
+    now = world.health, world.shield, world.attacker
+    if game.units > UNROLLED:
+        now = jax.lax.fori_loop(0, game.units, shot, now, unroll=UNROLLED)
+    else:  # written out, so that all blows are one pass over the battles
+        for number in range(game.units):
+            now = shot(number, now)
+    health, shield, attacker = now
     after = replace(world, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
     return after, power.max(axis=0) > 0
 

@@ -17,9 +17,7 @@ from refil.envs.combat.world import BY_COMPARING, NOBODY, Game, World
 from refil.nets.pallas_gpu import available, triton
 
 MOST = 64  # units in a battle; pairs of more do not fit on the chip
-PAIRS = 2048  # of units that a program holds at most, if it has more than one battle
-PROGRAMS = 512  # as many as the chip has room for at once
-WARPS = 4
+LANES = 32  # of a warp, each with one unit and all its pairs
 UNITS = [field.name for field in fields(World) if field.name != "time"]  # what there is of every unit
 FLAGS = ("roams", "going")
 
@@ -34,7 +32,7 @@ def pass_loops(world: World, jitter: Float[Array, "units *batch"], game: Game, i
     units, *batch = world.x.shape
     slots = pl.next_power_of_2(units)
     battles = jitter[0].size
-    together = min(pl.next_power_of_2(pl.cdiv(battles, PROGRAMS)), max(PAIRS // slots**2, 1))
+    together = max(LANES // slots, 1)
 
     def laid_out(leaf: Array, empty: int = 0) -> Array:
         rows = leaf.reshape(units, battles)
@@ -56,7 +54,7 @@ def pass_loops(world: World, jitter: Float[Array, "units *batch"], game: Game, i
         in_specs=[block] * (len(inputs) + 1),
         out_specs=[block] * len(inputs),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs],
-        compiler_params=triton and triton.CompilerParams(num_warps=WARPS, num_stages=1),
+        compiler_params=triton and triton.CompilerParams(num_warps=max(slots // LANES, 1) ** 2, num_stages=1),
         interpret=interpret,
         name="game_loops",
     )(*inputs, laid_out(jitter))

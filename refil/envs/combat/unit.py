@@ -89,6 +89,10 @@ NUMBERS = [field.name for field in fields(Unit) if field.name not in ("letter", 
 class Traits(namedtuple("Traits", NUMBERS)):
     """The numbers of every unit in a battle, each [units, *batch]: those of its type."""
 
+    def along(self, axis: int) -> "Traits":
+        """The same along this axis of pairs, one wide along the other."""
+        return Traits(*(jnp.expand_dims(leaf, 1 - axis) for leaf in self))
+
     @property
     def armed(self) -> Bool[Array, "units *batch"]:
         """Who has a weapon."""

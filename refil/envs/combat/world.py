@@ -1,7 +1,8 @@
 """A battle at one instant: arrays over units, allies first; and the ground it is fought on.
 
 Units are the first axis and batches of battles the last ones: every line over pairs of units is then a long loop over
-battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there.
+battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there. Of pairs the second axis is the unit in
+question and the first one the other, over which it sums up or chooses: within a kernel a thread does that by itself.
 """
 
 import math
@@ -118,14 +119,14 @@ def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"])
     """
     index = jnp.maximum(index, 0)
     if BY_COMPARING.get():
-        meant = index[:, None] == over_batch(jnp.arange(len(values)), values)
-        return jnp.where(meant, values[None], 0).sum(axis=1).astype(values.dtype)
+        meant = index[None] == over_batch(jnp.arange(len(values))[:, None], index)
+        return jnp.where(meant, values[:, None], 0).sum(axis=0).astype(values.dtype)
     battles = math.prod(values.shape[1:])
     place = index.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
     return values.reshape(-1).at[place].get(mode="promise_in_bounds")
 
 
-def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""]) -> Shaped[Array, "*rest"]:
+def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""] | int) -> Shaped[Array, "*rest"]:
     """One unit's values."""
     if BY_COMPARING.get():
         return jnp.where(over_batch(jnp.arange(len(values)) == number, values), values, 0).sum(axis=0)

@@ -110,7 +110,7 @@ def gather_backward(
         grid=(len(rows),),
         in_specs=[of_program(rows), of_views(seen), of_views(wanted)],
         out_specs=of_program(rows),
-        compiler_params=warps(plan),
+        compiler_params=warps(plan, at_least=2 if rows.dtype == jnp.float32 else 1),  # float32 overflows one's registers
         interpret=interpret,
     )(rows, seen, wanted)
     return by_rows.reshape(-1, *projected.shape[1:])[: len(projected)], None
@@ -135,9 +135,9 @@ def in_view(
     return (seen & same).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
 
 
-def warps(plan: Plan) -> "triton.CompilerParams":
+def warps(plan: Plan, at_least: int = 1) -> "triton.CompilerParams":
     """One for each 16 rows: fewer rows cannot be shared out among the matrix units."""
-    return triton.CompilerParams(num_warps=min(8, max(1, plan.rows // LEAST)))
+    return triton.CompilerParams(num_warps=min(8, max(at_least, plan.rows // LEAST)))
 
 
 def of_program(rows: Array) -> pl.BlockSpec:

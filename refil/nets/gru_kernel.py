@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
 
-WARPS = 4
+WARPS = 8  # for 16 rows that is many, but every instant waits for the one before
 
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
@@ -73,7 +73,8 @@ def through_time(
 def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continues_ref, memory_ref) -> None:
     """Every memory of these rows. What an instant reads is fetched one instant ahead, so that none waits for it."""
     parts = [pl.ds(part * size, size) for part in range(3)]
-    weights, biases = [weight_ref[:, part] for part in parts], [bias_ref[part][None, :] for part in parts]
+    kind = gates_ref.dtype  # of products; the memory itself is float32
+    weights, biases = [weight_ref[:, part].astype(kind) for part in parts], [bias_ref[part][None, :] for part in parts]
 
     def fetch(instant):
         return [gates_ref[instant, :, part].astype(jnp.float32) for part in parts], continues_ref[instant][:, None]
@@ -82,7 +83,8 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
         memory, (given, continuing) = carried
         ahead = fetch(jnp.minimum(instant + 1, time - 1))
         memory = memory * continuing
-        reset, update, new = (jnp.dot(memory, weight) + bias for weight, bias in zip(weights, biases, strict=True))
+        recalled = [jnp.dot(memory.astype(kind), weight, preferred_element_type=jnp.float32) for weight in weights]
+        reset, update, new = (part + bias for part, bias in zip(recalled, biases, strict=True))
         reset, update = jax.nn.sigmoid(given[0] + reset), jax.nn.sigmoid(given[1] + update)
         new = jnp.tanh(given[2] + reset * new)
         memory = (1 - update) * new + update * memory
@@ -105,7 +107,8 @@ def trace_back_rows(
     total_ref,
 ) -> None:
     """What every memory of these rows is worth, from the last instant to the first, fetched ahead as well."""
-    weights = [weight_ref[:, pl.ds(part * size, size)].T for part in range(3)]
+    kind = gradient_ref.dtype
+    weights = [weight_ref[:, pl.ds(part * size, size)].T.astype(kind) for part in range(3)]
 
     def fetch(instant):
         by_recalled = [ref[instant].astype(jnp.float32) for ref in (by_reset_ref, by_update_ref, by_new_ref)]
@@ -120,7 +123,7 @@ def trace_back_rows(
         total_ref[instant] = total.astype(total_ref.dtype)
         later = total * update
         for by, weight in zip(by_recalled, weights, strict=True):
-            later += jnp.dot(total * by, weight)
+            later += jnp.dot((total * by).astype(kind), weight, preferred_element_type=jnp.float32)
         return later * continuing, ahead
 
     jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), fetch(time - 1)))

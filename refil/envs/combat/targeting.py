@@ -50,11 +50,17 @@ def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
 
 
 def choose(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
-    """Whom each armed unit would shoot at: its target while that is in range, else the nearest foe, else who hurt it."""
+    """Whom each armed unit would shoot at: its target while that is in range, else the nearest foe, else who hurt it.
+
+    By SMAClite's rules it answers whoever goes for it, from however far, and does not let go of him.
+    """
     rules, edge = game.rules, edges(world, traits)
     scan = jnp.maximum(rules.scan, traits.range) if rules.scan_from_edge else rules.scan - traits.radius
     noticed = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None] & (edge <= scan[None])
     order = jnp.where(noticed, edge, FAR)
+    if rules.answers:
+        answered = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None] & aims_at(world)
+        order = jnp.where(answered & ~noticed, FAR / 2, order)
     if rules.healers_first:
         order = order - jnp.where(noticed & traits.heals[:, None], FAR / 2, 0.0)
     nearest = jnp.argmin(order, axis=0).astype(world.target.dtype)
@@ -65,10 +71,18 @@ def choose(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch
 
     pursues = lives(world.attacker) & (way_to(world.attacker, world, traits)[2] <= rules.leash)
     found = jnp.where(found >= 0, found, jnp.where(pursues, world.attacker, NOBODY))
-    keeps = lives(world.target) & (way_to(world.target, world, traits)[2] <= traits.range)
+    holds = way_to(world.target, world, traits)[2] <= traits.range
+    if rules.answers:
+        holds |= of(world.target, world.target) == over_batch(jnp.arange(game.units), world.x)
+    keeps = lives(world.target) & holds
     if rules.healers_first:
         keeps &= ~(found >= 0) | of(traits.heals, world.target) | ~of(traits.heals, found)
     return jnp.where(keeps, world.target, found)
+
+
+def aims_at(world: World) -> Bool[Array, "units units *batch"]:
+    """[other, unit]: whether the other goes for the unit."""
+    return world.target[:, None] == over_batch(jnp.arange(len(world.x)), world.x)[None]
 
 
 def choose_patient(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:

@@ -235,6 +235,19 @@ def test_an_enemy_out_of_sight_of_all_pursues_who_hurt_it():
     assert float(after(replace(start, attacker=jnp.array([-1, -1], jnp.int16)), arena, 3)[-1].x[1]) == 16
 
 
+def test_by_smaclites_rules_an_enemy_answers_who_goes_for_it():
+    arena = game(2, 3, STILL_AS_SMACLITE, "smaclite")
+    units = [("stalker", 8, 16), ("stalker", 22, 16), ("zealot", 15.5, 16)]
+    alone = world(units, arena, roams=[0, 0, 1], target=[-1, -1, -1])
+    assert int(after(alone, arena, 1)[0].target[2]) == -1
+    aimed_at = replace(alone, target=jnp.array([2, -1, -1], jnp.int16))
+    answering = after(aimed_at, arena, 1)[0]
+    assert int(answering.target[2]) == 0
+    nearer = replace(answering, x=answering.x.at[1].set(19.0))  # one that it notices, while it goes for the other
+    assert int(after(nearer, arena, 1)[0].target[2]) == 0
+    assert int(after(replace(nearer, target=jnp.array([-1, -1, 0], jnp.int16)), arena, 1)[0].target[2]) == 1
+
+
 def test_roaming_medivacs_mend_the_worst_off():
     arena = game(0, 4)
     units = [("medivac", 16, 16), ("marine", 14, 16), ("marauder", 18, 16), ("medivac", 16, 19)]

@@ -22,6 +22,13 @@ def greedy(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -
     return score(collect.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
 
 
+def by_task(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Float[Array, "seeds tasks"]:
+    """The share of so many episodes of every task that each seed's model wins."""
+    tasks = jnp.repeat(jnp.arange(len(env.task_names)), episodes)
+    played = collect.collect(env, models, jnp.broadcast_to(tasks, (len(keys), len(tasks))), jnp.zeros(keys.shape), keys)
+    return played.won.reshape(len(keys), -1, episodes).mean(axis=-1)
+
+
 def exploring(env: Env, model: Model, episodes: int, key: PRNGKeyArray) -> Score:
     """So many episodes in which every action is left to chance, whatever the model."""
     models = jax.tree.map(lambda leaf: leaf[None], model)

@@ -4,6 +4,7 @@
     metrics.jsonl         one line per report of a seed
     training.safetensors  all that training goes on from
     model_seed_N.safetensors   one seed's model
+    by_task.json          how often each task was won, once `refil evaluate --by-task` has played them
     lock                  held by the process that trains here
 
 Files other than the metrics, which only grow, are replaced whole. Nothing is pickled.
@@ -31,6 +32,7 @@ from refil.settings import Refused
 from refil.types import Model
 
 CONFIG, METRICS, TRAINING, LOCK, CURVE = "config.json", "metrics.jsonl", "training.safetensors", "lock", "learning_curve.png"
+BY_TASK = "by_task.json"
 KIND = "refil 1"  # written into every file of arrays, so that a foreign one is told apart
 Tree = TypeVar("Tree")
 
@@ -60,6 +62,16 @@ class Run:
         """Add lines to the metrics."""
         with saying_what_failed(self.path / METRICS), (self.path / METRICS).open("a") as file:
             file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+    def by_task(self) -> dict[str, list[float]]:
+        """Each task's share of episodes won, one for every seed."""
+        if not (self.path / BY_TASK).exists():
+            raise Refused(f"{self.path} has no {BY_TASK} yet: 'refil evaluate {self.path} --by-task' plays every task")
+        return json.loads(read_text(self.path / BY_TASK))["won"]
+
+    def keep_by_task(self, played: dict[str, Any]) -> None:
+        """Keep how often each task was won, and in how many episodes each."""
+        write_whole(self.path / BY_TASK, (json.dumps(played) + "\n").encode())
 
     @property
     def saved(self) -> bool:

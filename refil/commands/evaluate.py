@@ -1,9 +1,10 @@
 """Play a run's trained models greedily and say how well they do."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,7 +17,8 @@ class Options:
     """What to play."""
 
     run: Annotated[Path, tyro.conf.Positional]  # the run's folder
-    episodes: Count = 160  # greedy episodes, each seed
+    episodes: Count = 160  # greedy episodes, each seed; with --by-task, of each task
+    by_task: bool = False  # every task apart; the run's folder keeps it as by_task.json, for refil plot --figure tasks_ranked
     seed: Whole = 0  # of the episodes: other seeds, other games
     json: bool = False  # print one JSON object
 
@@ -24,6 +26,9 @@ class Options:
 def main(arguments: list[str]) -> None:
     """Evaluate all seeds of a run."""
     options = settings.from_command_line(Options, arguments, "refil evaluate", __doc__)
+    if options.by_task:
+        show_by_task(options)
+        return
     result = evaluate(options)
     if options.json:
         print(json.dumps(result))
@@ -35,18 +40,45 @@ def main(arguments: list[str]) -> None:
     print(f"  length        {result['length_mean']:.1f} steps")
 
 
+def show_by_task(options: Options) -> None:
+    """Print each task's share of episodes won, best first, and keep all seeds' in the run's folder."""
+    import numpy as np
+
+    from refil.evaluate import by_task
+
+    run = runs.existing(options.run)
+    won = np.asarray(played(run, by_task, options))
+    found = {
+        name: [round(float(share), 4) for share in won[:, task]]
+        for task, name in enumerate(run.experiment.build_env().task_names)
+    }
+    run.keep_by_task({"episodes": options.episodes, "won": found})
+    if options.json:
+        print(json.dumps({"episodes": options.episodes, "won": found}))
+        return
+    print(f"{options.run}: {len(won)} seed(s), {options.episodes} greedy episodes each of {len(found)} task(s)")
+    for name, shares in sorted(found.items(), key=lambda item: -np.mean(item[1])):
+        print(f"  {name:<24} {np.mean(shares):.3f}")
+
+
+def played(run: runs.Run, play: Callable[..., Any], options: Options) -> Any:
+    """What comes of playing so many episodes with each seed's model."""
+    import jax
+
+    loop = run.experiment.build()
+    models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
+    keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
+    return jax.device_get(jax.jit(lambda models, keys: play(loop.env, models, options.episodes, keys))(models, keys))
+
+
 def evaluate(options: Options) -> dict[str, object]:
     """Means over seeds; the interval is over seeds, or over episodes where there is a single seed."""
-    import jax
     import numpy as np
 
     from refil.evaluate import greedy
 
     run = runs.existing(options.run)
-    loop = run.experiment.build()
-    models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
-    keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
-    score = jax.device_get(jax.jit(lambda models, keys: greedy(loop.env, models, options.episodes, keys))(models, keys))
+    score = played(run, greedy, options)
     win_rate, low, high = (float(number) for number in statistics.mean_interval(np.asarray(score.win_rate)))
     if len(run.seeds) == 1:
         low, high = statistics.share_interval(win_rate, options.episodes)

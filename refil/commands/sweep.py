@@ -18,6 +18,7 @@ from refil.experiment import Experiment, Precision
 from refil.settings import Amount, Count, Refused
 
 EXPERIMENTS = "refil.experiments"
+CHANGED = ("seeds", "steps", "envs", "precision", "condense")
 TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
 
@@ -30,7 +31,9 @@ class Options:
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the paper's number
     steps: Count | None = None  # instead of the paper's number
+    envs: Count | None = None  # episodes played at once, instead of the paper's 8
     precision: Precision | None = None  # of arithmetic on a GPU; float32 by default
+    condense: bool | None = None  # save of episodes only what they can be played again from
     stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
 
 
@@ -63,7 +66,7 @@ def folder(label: str) -> str:
 
 def wanted(default: Experiment, options: Options) -> Experiment:
     """The run with what the user changed."""
-    changes = {name: value for name in ("seeds", "steps", "precision") if (value := getattr(options, name)) is not None}
+    changes = {name: value for name in CHANGED if (value := getattr(options, name)) is not None}
     return replace(default, options=replace(default.options, **changes))
 
 

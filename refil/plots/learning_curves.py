@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from refil import statistics
@@ -15,7 +16,22 @@ POINTS = 201  # of the grid that all seeds' curves are read on
 def draw(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     """All runs in one figure, a line each."""
     figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
-    axes = figure.add_subplot(xlabel="environment steps", ylabel="episodes won (greedy)", ylim=(-0.02, 1.02))
+    draw_on(figure.add_subplot(), runs, labels)
+    return figure
+
+
+def draw_beside(panels: dict[str, dict[str, Run]]) -> Figure:
+    """Several such pictures side by side, each under its title, the same label always in the same colour."""
+    figure = Figure(figsize=(4.4 * len(panels), 3.8), dpi=150, layout="constrained")
+    for axes, (title, runs) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        draw_on(axes, list(runs.values()), list(runs))
+        axes.set_title(title)
+    return figure
+
+
+def draw_on(axes: Axes, runs: Sequence[Run], labels: Sequence[str]) -> None:
+    """The lines of these runs and their intervals."""
+    axes.set(xlabel="environment steps", ylabel="episodes won (greedy)", ylim=(-0.02, 1.02))
     for run, label in zip(runs, labels, strict=True):
         steps, curves = seed_curves(run)
         mean, low, high = statistics.mean_interval(curves)
@@ -25,7 +41,6 @@ def draw(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
     axes.grid(alpha=0.3)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k")
     axes.legend(frameon=False)
-    return figure
 
 
 def seed_curves(run: Run) -> tuple[np.ndarray, np.ndarray]:

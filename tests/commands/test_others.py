@@ -49,6 +49,16 @@ def test_evaluate_in_words_says_the_same(refil, run):
     assert "episodes won" in refil("evaluate", str(run.path), "--episodes", "12")[0]
 
 
+def test_evaluate_by_task_keeps_what_can_then_be_ranked(refil, run, tmp_path):
+    result = json.loads(refil("evaluate", str(run.path), "--by-task", "--episodes", "5", "--json")[0])
+    assert result["episodes"] == 5
+    assert list(result["won"]) == list(run.experiment.build_env().task_names)
+    assert all(share * 5 == round(share * 5) for shares in result["won"].values() for share in shares)
+    assert run.by_task() == result["won"]
+    assert "task(s)" in refil("evaluate", str(run.path), "--by-task", "--episodes", "5")[0]
+    assert refil("plot", str(run.path), "--figure", "tasks_ranked", "--out", str(tmp_path / "tasks.png"))[2] == 0
+
+
 def test_evaluate_refuses_a_folder_without_models(refil, tmp_path):
     runs.create(tmp_path / "run", small())
     _, error, code = refil("evaluate", str(tmp_path / "run"))

@@ -46,31 +46,35 @@ def collect(
         return memory, jax.vmap(jax.vmap(act.epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
 
     memory = jax.vmap(lambda model: model.utility.start(tasks.shape[1], env.spec.agents))(models)
-    return record(env, tasks, jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys), memory, choose)
+    keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
+    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
+    first = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
+    return record(env, first, tasks, keys, memory, choose)
 
 
 def again(
     env: Env,
+    first: PyTree,
     tasks: Int[Array, "seeds envs"],
     keys: UInt32[Array, "seeds envs words"],
     actions: Int[Array, "seeds envs time agents"],
 ) -> Recording:
-    """The same episodes once more: given what was done in them, all else follows."""
+    """The same episodes once more: given their first states and what was done in them, all else follows."""
 
     def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
         return play.memory, actions[:, :, play.time].astype(jnp.int32)
 
-    return record(env, tasks, jax.random.wrap_key_data(keys), jnp.zeros(()), choose)
+    return record(env, first, tasks, jax.random.wrap_key_data(keys), jnp.zeros(()), choose)
 
 
 def record(
-    env: Env, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array, choose: Choose
+    env: Env, first: PyTree, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array, choose: Choose
 ) -> Recording:
-    """Episodes of these tasks, each with its own key, from their start to their end."""
+    """Episodes from their first states to their end, each with its own key; `tasks` is for the record."""
     end = jax.lax.while_loop(
         lambda play: play.playing.any() & (play.time < env.spec.horizon),
         lambda play: advance(env, choose, keys, play),
-        begin(env, tasks, keys, memory),
+        begin(env, first, memory),
     )
     # The instant after the last step: only there does a state follow whose row no step has written.
     last = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), end.rows[0], end.states)
@@ -89,11 +93,9 @@ def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " see
     return collect(env, models, tasks, epsilon, keys[:, 1])
 
 
-def begin(env: Env, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array) -> Play:
+def begin(env: Env, states: PyTree, memory: Array) -> Play:
     """Everything at its start."""
-    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
-    states = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
-    (seeds, envs), spec = tasks.shape, env.spec
+    (seeds, envs), spec = jax.tree.leaves(states)[0].shape[:2], env.spec
     last_action = jnp.full((seeds, envs, spec.agents), -1)
     flags = jnp.zeros((seeds, envs), bool)
     row = states, last_action, jnp.zeros((seeds, envs)), flags, flags

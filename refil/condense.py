@@ -1,13 +1,16 @@
-"""Replay on disk: of each episode its task, its key and what was done in it, from which it is played again.
+"""Replay on disk: of each episode its beginning, its key, what was done in it and what that gained; the rest is played again.
 
-That is a hundredth of what its states take. Whether an episode played again is the same to the last bit depends on how its
-programs were compiled, so that is tried out before anything is left away.
+That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends on how its
+programs were compiled, so that is tried out before anything is left away. First states and rewards are kept because they
+are sums of many terms, which a GPU's compiler orders as it likes; steps had better not be.
 """
+
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from refil import collect
 from refil.replay import Replay
@@ -19,18 +22,22 @@ class Condensed(eqx.Module):
 
     task: Int[Array, "seeds episodes"]
     key: UInt32[Array, "seeds episodes words"]
+    first: PyTree
     actions: Int[Array, "seeds episodes time agents"]
+    rewards: Float[Array, "seeds episodes time"]
 
 
 def condense(env: Env, recordings: Recording) -> Condensed:
     """What cannot be worked out again."""
     small = jnp.int8 if env.spec.actions <= 127 else jnp.int16
-    return Condensed(recordings.task, recordings.key, recordings.actions.astype(small))
+    first = jax.tree.map(lambda leaf: leaf[:, :, 0], recordings.states)
+    return Condensed(recordings.task, recordings.key, first, recordings.actions.astype(small), recordings.rewards)
 
 
 def restore(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> Recording:
     """Everything else, worked out again; slots that nothing was inserted into are empty."""
-    played = collect.again(env, condensed.task, condensed.key, condensed.actions)
+    played = collect.again(env, condensed.first, condensed.task, condensed.key, condensed.actions)
+    played = replace(played, rewards=condensed.rewards)
     held = jnp.arange(condensed.task.shape[1]) < inserted[:, None]
     return jax.tree.map(lambda leaf: collect.keep(held, leaf, jnp.zeros_like(leaf)), played)
 

@@ -28,7 +28,7 @@ class Options(Schedule):
     """Options of a run."""
 
     save_every: Amount = 5.0  # minutes between saves
-    condense: bool = False  # save of episodes only what they can be played again from: a hundredth of the bytes, some seconds
+    condense: bool = False  # save of episodes only what they can be played again from: a fortieth of the bytes, some seconds
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project

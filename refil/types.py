@@ -75,7 +75,7 @@ class Outcome(eqx.Module):
 class Recording(eqx.Module):
     """An episode as replay keeps it: states, from which everything seen can be observed again.
 
-    `key` is what all its chance came from: with task and actions it is enough to play the same episode again.
+    `key` is what all its chance came from: with the first state and the actions it is enough to play the same episode again.
     """
 
     states: PyTree

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from refil import plugins
 from refil.envs.combat import observe, orders, reward, scenarios, scene, spawn, tick, tick_kernel
 from refil.envs.combat.config import Config
-from refil.envs.combat.rules import JITTER, LOOPS, SMAC, SMACLITE, Rules
+from refil.envs.combat.rules import LOOPS, SMAC, SMACLITE, Rules
 from refil.envs.combat.scenarios import Army, Scenario
 from refil.envs.combat.unit import Table
 from refil.envs.combat.world import ARENAS, Game, World, batches_last
@@ -75,8 +75,8 @@ class Battle:
         return replace(world, time=world.time + 1)
 
     def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
-        """What this step's shots take longer to reload: a unit shoots at most once in eight loops."""
-        return jax.random.uniform(key, (self.game.units,), minval=JITTER[0], maxval=JITTER[1])
+        """How long this step's shots take to reload, of what chance allows, from 0 to 1: a unit shoots at most once in a step."""
+        return jax.random.uniform(key, (self.game.units,))
 
     def outcome(self, before: World, after: World) -> Outcome:
         """What a step led to; out of time is an end as well."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat import motion, targeting
-from refil.envs.combat.rules import QUIET
+from refil.envs.combat.rules import JITTER, QUIET
 from refil.envs.combat.unit import Shots, Traits
 from refil.envs.combat.world import NOBODY, Game, World, of, over_batch, row
 
@@ -17,7 +17,7 @@ UNROLLED = 64  # shots that are written out one after another
 
 
 def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
-    """The next loop; `jitter` is what is added to the cooldown of one who shoots."""
+    """The next loop; `jitter`, from 0 to 1, is how long one who shoots takes to reload, of what chance allows."""
     world = aim(world, traits, game)
     world = walk(world, traits, game)
     world, harm = shoot(world, traits, jitter, game)
@@ -66,7 +66,9 @@ def shoot(
     health = world.health
     if game.table.any("dies_attacking"):
         health = jnp.where(fires & (traits.dies_attacking > 0), 0.0, health)
-    period = traits.period + jitter if game.rules.jitter else traits.period
+    period = traits.period
+    if game.rules.jitter:
+        period = period + (JITTER[0] + (JITTER[1] - JITTER[0]) * jitter)
     return replace(world, health=health, cooldown=jnp.where(fires, period, cooldown)), harm
 
 

@@ -1,8 +1,8 @@
 """Replay on disk: of each episode its beginning, its key, what was done in it and what that gained; the rest is played again.
 
-That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends on how its
-programs were compiled, so that is tried out before anything is left away. First states and rewards are kept because they
-are sums of many terms, which a GPU's compiler orders as it likes; steps had better not be.
+That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends
+on how its programs were compiled, so that is tried out before anything is left away. First states and rewards are kept
+because a GPU's compiler rounds such sums now this way, now that.
 """
 
 from dataclasses import replace

@@ -75,7 +75,7 @@ class Battle:
         return replace(world, time=world.time + 1)
 
     def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
-        """How long this step's shots take to reload, of what chance allows, from 0 to 1: a unit shoots at most once in a step."""
+        """How long shots take to reload, from 0 to 1 of what chance allows; a unit shoots at most once in a step."""
         return jax.random.uniform(key, (self.game.units,))
 
     def outcome(self, before: World, after: World) -> Outcome:

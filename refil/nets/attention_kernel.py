@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int8
 
-from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
 from refil.nets.shares import shares
+from refil.pallas_gpu import LEAST, available, power_of_two, triton
 
 
 def fits(projected: Array, views: Array, size: int, heads: int) -> bool:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.nets.pallas_gpu import LEAST, available, power_of_two, triton
+from refil.pallas_gpu import LEAST, available, power_of_two, triton
 
 WARPS = 8  # for 16 rows that is many, but every instant waits for the one before
 

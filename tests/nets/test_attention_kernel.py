@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refil.nets import attention, attention_kernel
-from tests.nets.gpu import program_for_gpu
+from tests.gpu import program_for_gpu
 
 SIZES = [  # views, instants, agents, entities, size, heads, columns of gains a head, whether heads are summed
     (3, 5, 8, 8, 64, 4, 16, False),

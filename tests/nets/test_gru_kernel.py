@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refil.nets import gru, gru_kernel
-from tests.nets.gpu import program_for_gpu
+from tests.gpu import program_for_gpu
 
 SIZES = [(1, 16, 16), (5, 21, 16), (9, 40, 64)]  # time, rows, size
 LOOPS = [(gru_kernel.remember, gru.remember), (gru_kernel.trace_back, gru.trace_back)]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from refil.envs.combat.rules import LOOPS
 from refil.envs.combat.tick import tick
 from refil.envs.combat.world import BY_COMPARING, NOBODY, Game, World
-from refil.nets.pallas_gpu import available, triton
+from refil.pallas_gpu import available, triton
 
 MOST = 32  # units in a battle; with the pairs of more, XLA is as fast
 LANES = 32  # of a warp, each with one unit and all its pairs

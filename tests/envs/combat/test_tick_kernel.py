@@ -11,7 +11,7 @@ import pytest
 from refil import plugins
 from refil.envs.combat import tick, tick_kernel
 from refil.envs.combat.rules import LOOPS
-from tests.nets.gpu import program_for_gpu
+from tests.gpu import program_for_gpu
 
 SETS = ["3-8sz", "3-8csz", "3-8MMM", "6-11m_mandown", "bane_vs_bane"]
 EXACT = ("kind", "tag", "target", "attacker", "veer", "quiet", "roams", "going")

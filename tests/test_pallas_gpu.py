@@ -2,7 +2,7 @@
 
 import jax
 
-from refil.nets import pallas_gpu
+from refil import pallas_gpu
 
 
 def test_kernels_are_for_gpus(monkeypatch):

@@ -27,12 +27,13 @@ class Unobserved:
 
     env: Any
 
+    def __post_init__(self) -> None:
+        for name in ("tasks", "task_names", "reset", "step"):
+            object.__setattr__(self, name, getattr(self.env, name))
+
     def observe(self, state):
         """What agents may do, and nothing else."""
         return replace(self.env.observe(state), entities=jnp.zeros(()), visible=jnp.zeros(()))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.env, name)
 
 
 def play_smax(observed: bool, env, envs: int, steps: int, key: jax.Array) -> jax.Array:

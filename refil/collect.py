@@ -59,7 +59,7 @@ def again(
     keys: UInt32[Array, "seeds envs words"],
     actions: Int[Array, "seeds envs time agents"],
 ) -> Recording:
-    """The same episodes once more: given their first states and what was done in them, all else follows."""
+    """The same episodes once more: given their first states, their keys and what was done in them, all else follows."""
 
     def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
         return play.memory, actions[:, :, play.time].astype(jnp.int32)

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from refil import collect
 from refil.types import Env, Model, Recording
@@ -22,11 +22,14 @@ def greedy(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -
     return score(collect.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
 
 
-def by_task(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Float[Array, "seeds tasks"]:
-    """The share of so many episodes of every task that each seed's model wins."""
-    tasks = jnp.repeat(jnp.arange(len(env.task_names)), episodes)
-    played = collect.collect(env, models, jnp.broadcast_to(tasks, (len(keys), len(tasks))), jnp.zeros(keys.shape), keys)
-    return played.won.reshape(len(keys), -1, episodes).mean(axis=-1)
+def by_task(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Int[Array, "tasks seeds"]:
+    """How many of so many episodes of every task each seed's model wins; one task after another, for the memory's sake."""
+
+    def wins(task: Int[Array, ""]) -> Int[Array, " seeds"]:
+        own = jax.vmap(lambda key: jax.random.fold_in(key, task))(keys)
+        return collect.collect(env, models, jnp.full((len(keys), episodes), task), jnp.zeros(keys.shape), own).won.sum(axis=1)
+
+    return jax.lax.map(wins, jnp.arange(len(env.task_names)))
 
 
 def exploring(env: Env, model: Model, episodes: int, key: PRNGKeyArray) -> Score:

@@ -28,7 +28,7 @@ class Options(Schedule):
     """Options of a run."""
 
     save_every: Amount = 5.0  # minutes between saves
-    condense: bool = False  # save of episodes only what they can be played again from: a fortieth of the bytes, some seconds
+    condense: bool = False  # save of episodes only what they can be played again from: of battles a fortieth
     stop_after: Amount | None = None  # minutes after which to save and stop
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
@@ -91,6 +91,11 @@ class WithoutDead:
     def observe(self, state: Any) -> Observation:
         """What the living see of the living."""
         return without_dead(self.alive.observe(state))
+
+
+def label(method: str) -> str:
+    """What the paper calls a method."""
+    return plugins.load(METHODS, method).CARD.label
 
 
 def default(env: str, method: str) -> Experiment:

@@ -22,8 +22,8 @@ from refil.types import Recording
 class Training(eqx.Module):
     """All that training has come to; every leaf has the seeds as its first axis.
 
-    `reported` is the number of episodes at a seed's last line of metrics; `metrics` are sums over the
-    `updates_since`.
+    `reported` is the number of episodes at a seed's last line of metrics; `metrics` are sums over the updates since
+    then, of which there have been `updates_since`.
     """
 
     seed: Int[Array, " seeds"]

@@ -64,14 +64,15 @@ class Run:
             file.write("".join(json.dumps(line) + "\n" for line in lines))
 
     def by_task(self) -> dict[str, list[float]]:
-        """Each task's share of episodes won, one for every seed."""
+        """Each task's share of episodes won, one for every seed; it holds for the models that are there."""
         if not (self.path / BY_TASK).exists():
             raise Refused(f"{self.path} has no {BY_TASK} yet: 'refil evaluate {self.path} --by-task' plays every task")
-        return json.loads(read_text(self.path / BY_TASK))["won"]
+        played = json.loads(read_text(self.path / BY_TASK))
+        return {task: [won / played["episodes"] for won in seeds] for task, seeds in played["won"].items()}
 
-    def keep_by_task(self, played: dict[str, Any]) -> None:
-        """Keep how often each task was won, and in how many episodes each."""
-        write_whole(self.path / BY_TASK, (json.dumps(played) + "\n").encode())
+    def keep_by_task(self, episodes: int, won: dict[str, list[int]]) -> None:
+        """Keep how many of so many episodes of each task every seed has won."""
+        write_whole(self.path / BY_TASK, (json.dumps({"episodes": episodes, "won": won}) + "\n").encode())
 
     @property
     def saved(self) -> bool:
@@ -91,7 +92,7 @@ class Run:
     @property
     def condensed(self) -> bool:
         """Whether the episodes saved last are condensed."""
-        return read_notes(self.path / TRAINING)["condensed"] == str(True)
+        return read_notes(self.path / TRAINING).get("condensed") == str(True)
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""
@@ -105,7 +106,8 @@ class Run:
         return training, float(notes["seconds"])
 
     def save_models(self, models: Model, seeds: list[int]) -> None:
-        """One file for each seed; it also says what it was trained for."""
+        """One file for each seed; it also says what it was trained for. What other models won by task is no longer true."""
+        (self.path / BY_TASK).unlink(missing_ok=True)
         models, parts = jax.device_get(models), json.dumps(self.experiment.parts())
         for row, seed in enumerate(seeds):
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)

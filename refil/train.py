@@ -47,7 +47,8 @@ class Session:
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
         self.score = jax.jit(self.devices.each(partial(score, loop_), SEEDS))
-        self.exact = jax.jit(partial(condense.exact, loop_.env))
+        self.restore = jax.jit(partial(condense.restore, loop_.env))
+        self.same = jax.jit(condense.same)
         self.began = time.monotonic()
         self.latest: dict[str, float] = {}
 
@@ -89,8 +90,7 @@ class Session:
         self.began -= seconds
         saved = jax.tree.map(jnp.asarray, saved)
         if condensed:
-            restore = jax.jit(partial(condense.restore, self.loop.env))
-            saved = with_episodes(saved, restore(saved.replay.recordings, saved.replay.inserted))
+            saved = with_episodes(saved, self.restore(saved.replay.recordings, saved.replay.inserted))
         return self.devices.share_out(saved)
 
     def write_lines(self, training: Training) -> Training:
@@ -130,10 +130,15 @@ class Session:
         """Save everything, unless it is broken."""
         if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
-        condensed = self.loop.schedule.condense and bool(self.exact(training.replay))
-        kept = with_episodes(training, condense.condense(self.loop.env, training.replay.recordings)) if condensed else training
-        self.folder.save(kept, self.seconds, condensed)
+        condensed = self.condensed(training) if self.loop.schedule.condense else None
+        self.folder.save(condensed or training, self.seconds, condensed is not None)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
+
+    def condensed(self, training: Training) -> Training | None:
+        """The same with its episodes condensed; nothing if they would not come back to the last bit."""
+        episodes = condense.condense(self.loop.env, training.replay.recordings)
+        restored = self.restore(episodes, training.replay.inserted)
+        return with_episodes(training, episodes) if self.same(restored, training.replay.recordings) else None
 
 
 def with_episodes(training: Training, episodes: PyTree) -> Training:

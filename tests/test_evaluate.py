@@ -27,6 +27,17 @@ def test_scores_are_means_over_the_valid_steps_of_each_seed():
     assert played.won[0, 1]  # after an odd number of steps only the winning action is available
 
 
+def test_tasks_are_told_apart():
+    env = worlds.build(worlds.Config(horizon=4))
+    module = load(METHODS, "vdn_attention")
+    method = module.build(module.Config(size=8, heads=2, memory=4), env.spec)
+    models = jax.vmap(method.init)(jax.random.split(jax.random.key(0)))
+    won = jax.jit(partial(evaluate.by_task, env, episodes=3))(models, keys=jax.random.split(jax.random.key(1)))
+    assert won.shape == (len(env.task_names), 2)
+    assert (won[1] == 3).all()  # after an odd number of steps only the winning action is available
+    assert (won[3] == 0).all()  # cut off is not won
+
+
 def test_greedy_play_is_the_same_for_the_same_key():
     env = worlds.build(worlds.Config(horizon=4))
     module = load(METHODS, "vdn_attention")

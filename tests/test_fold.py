@@ -88,7 +88,7 @@ def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
         assert all(row < rows and 0 <= place < 25 for row, place in taken)
 
 
-def test_only_sizes_that_divide_the_batch_are_tried():
+def test_only_whole_numbers_of_rows_are_tried():
     assert fold.sizes(32) == (8, 16, 20, 32)
     assert fold.sizes(6) == (3, 6)
     assert fold.sizes(5) == (5,)

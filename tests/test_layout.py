@@ -60,6 +60,13 @@ def test_imports_point_to_higher_layers(path):
         assert layer(imported) <= layer(name_of(path)), f"{name_of(path)} imports {imported}"
 
 
+def test_worlds_and_networks_know_nothing_of_each_other():
+    for path in SOURCES:
+        for one, other in (("refil.envs", "refil.nets"), ("refil.nets", "refil.envs")):
+            if name_of(path).startswith(one):
+                assert not any(name.startswith(other) for name in imports(path)), f"{name_of(path)} imports from {other}"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_file_has_its_test(path):
     parts = path.relative_to(ROOT / "refil").parts

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -153,3 +154,12 @@ def test_a_lock_keeps_others_out_and_dies_with_its_process(tmp_path):
 def test_the_config_is_json_that_reads_back(run):
     assert json.loads(Path(run.path / runs.CONFIG).read_text())["env"]["agents"] == 3
     assert run.experiment == small()
+
+
+def test_what_other_models_won_by_task_is_forgotten(tmp_path):
+    run = runs.create(tmp_path / "run", small())
+    run.keep_by_task(4, {"a": [1, 2]})
+    assert run.by_task() == {"a": [0.25, 0.5]}
+    run.save_models(jax.vmap(run.experiment.build().method.init)(jax.random.split(jax.random.key(0), 1)), [0])
+    with pytest.raises(Refused, match="--by-task"):
+        run.by_task()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from refil import runs, settings, statistics
+from refil.schedule import Loop
 from refil.settings import Count, Whole
 
 
@@ -47,25 +48,21 @@ def show_by_task(options: Options) -> None:
     from refil.evaluate import by_task
 
     run = runs.existing(options.run)
-    won = np.asarray(played(run, by_task, options))
-    found = {
-        name: [round(float(share), 4) for share in won[:, task]]
-        for task, name in enumerate(run.experiment.build_env().task_names)
-    }
-    run.keep_by_task({"episodes": options.episodes, "won": found})
+    loop = run.experiment.build()
+    won = np.asarray(played(run, loop, by_task, options)).tolist()
+    run.keep_by_task(options.episodes, dict(zip(loop.env.task_names, won, strict=True)))
     if options.json:
-        print(json.dumps({"episodes": options.episodes, "won": found}))
+        print(json.dumps({"episodes": options.episodes, "won": run.by_task()}))
         return
-    print(f"{options.run}: {len(won)} seed(s), {options.episodes} greedy episodes each of {len(found)} task(s)")
-    for name, shares in sorted(found.items(), key=lambda item: -np.mean(item[1])):
+    print(f"{options.run}: {len(run.seeds)} seed(s), {options.episodes} greedy episodes each of {len(won)} task(s)")
+    for name, shares in sorted(run.by_task().items(), key=lambda item: -np.mean(item[1])):
         print(f"  {name:<24} {np.mean(shares):.3f}")
 
 
-def played(run: runs.Run, play: Callable[..., Any], options: Options) -> Any:
+def played(run: runs.Run, loop: Loop, play: Callable[..., Any], options: Options) -> Any:
     """What comes of playing so many episodes with each seed's model."""
     import jax
 
-    loop = run.experiment.build()
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
     return jax.device_get(jax.jit(lambda models, keys: play(loop.env, models, options.episodes, keys))(models, keys))
@@ -78,7 +75,7 @@ def evaluate(options: Options) -> dict[str, object]:
     from refil.evaluate import greedy
 
     run = runs.existing(options.run)
-    score = played(run, greedy, options)
+    score = played(run, run.experiment.build(), greedy, options)
     win_rate, low, high = (float(number) for number in statistics.mean_interval(np.asarray(score.win_rate)))
     if len(run.seeds) == 1:
         low, high = statistics.share_interval(win_rate, options.episodes)

@@ -14,11 +14,11 @@ from typing import Annotated
 import tyro
 
 from refil import plugins, runs, settings
-from refil.experiment import Experiment, Precision
+from refil.experiment import CHANGEABLE, Experiment, Precision
 from refil.settings import Amount, Count, Refused
 
 EXPERIMENTS = "refil.experiments"
-CHANGED = ("seeds", "steps", "envs", "precision", "condense")
+ADJUSTED = ("seeds", "steps", "envs", "precision", "condense")  # options that are the run's as well
 TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
 
@@ -29,11 +29,11 @@ class Options:
     experiment: Annotated[str, tyro.conf.Positional]  # which; refil list has them
     only: str = ""  # of its runs those whose label contains this
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
-    seeds: Count | None = None  # instead of the paper's number
-    steps: Count | None = None  # instead of the paper's number
-    envs: Count | None = None  # episodes played at once, instead of the paper's 8
+    seeds: Count | None = None  # instead of the experiment's number
+    steps: Count | None = None  # instead of the experiment's number
+    envs: Count | None = None  # episodes played at once, instead of the paper's 8; as many updates follow
     precision: Precision | None = None  # of arithmetic on a GPU; float32 by default
-    condense: bool | None = None  # save of episodes only what they can be played again from
+    condense: bool = False  # save of episodes only what they can be played again from
     stop_after: Amount | None = None  # minutes after which to save and stop; the same command goes on
 
 
@@ -66,7 +66,7 @@ def folder(label: str) -> str:
 
 def wanted(default: Experiment, options: Options) -> Experiment:
     """The run with what the user changed."""
-    changes = {name: value for name in CHANGED if (value := getattr(options, name)) is not None}
+    changes = {name: value for name in ADJUSTED if (value := getattr(options, name))}
     return replace(default, options=replace(default.options, **changes))
 
 
@@ -77,8 +77,8 @@ def complete(asked: Experiment, path: Path, end: float | None) -> bool:
     with runs.locked(path):
         resume = (path / runs.CONFIG).exists()
         run = runs.existing(path) if resume else runs.create(path, asked)
-        if resume and (changed := settings.differences(run.experiment.options, asked.options)):
-            raise Refused(f"{path} holds a run with other options: {', '.join(changed)}; choose another --out")
+        if resume and (changed := settings.differences(run.experiment.options, asked.options).keys() - {*CHANGEABLE}):
+            raise Refused(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
         if finished(path, asked):
             return True
         if end is not None and end - time.monotonic() < TO_BEGIN:

@@ -6,8 +6,8 @@ The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 from dataclasses import replace
 from pathlib import Path
 
-from refil import experiment, plugins, runs
-from refil.experiment import METHODS, Experiment
+from refil import experiment, runs
+from refil.experiment import Experiment
 from refil.runs import Run
 
 SETS = ("3-8sz", "3-8csz", "3-8MMM")
@@ -17,13 +17,10 @@ ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
 def planned() -> dict[str, Experiment]:
     """Each method on each set; metrics hold little beside the evaluations."""
     return {
-        f"{label} on {env}": shortened(experiment.default(env, method)) for env in SETS for method, label in labels().items()
+        f"{experiment.label(method)} on {env}": shortened(experiment.default(env, method))
+        for env in SETS
+        for method in ABLATIONS
     }
-
-
-def labels() -> dict[str, str]:
-    """What the paper calls these methods."""
-    return {method: plugins.load(METHODS, method).CARD.label for method in ABLATIONS}
 
 
 def shortened(default: Experiment) -> Experiment:
@@ -35,7 +32,12 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     """The figure, a panel for each set."""
     from refil.plots import learning_curves
 
-    panels = {env: {label: done[f"{label} on {env}"] for label in labels().values()} for env in SETS}
     picture = out / "figure_4.png"
-    runs.save_figure(learning_curves.draw_beside(panels), picture)
+    runs.save_figure(learning_curves.draw_beside(panels(done)), picture)
     return picture
+
+
+def panels(done: dict[str, Run]) -> dict[str, dict[str, Run]]:
+    """For each set the runs of all methods on it."""
+    names = [experiment.label(method) for method in ABLATIONS]
+    return {env: {name: done[f"{name} on {env}"] for name in names} for env in SETS}

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refil import evaluate, experiment, plugins, runs
-from refil.experiment import METHODS, Experiment
+from refil import evaluate, experiment, runs
+from refil.experiment import Experiment
 from refil.runs import Run
 
 STEPS = {"3-8sz": 100_000, "3-8csz": 5_000, "3-8MMM": 5_000}
@@ -18,11 +18,10 @@ TRIED = 1000  # episodes played at random, to compare with
 
 def planned() -> dict[str, Experiment]:
     """Each method on each set, on the paper's settings."""
-    labels = {method: plugins.load(METHODS, method).CARD.label for method in PAPER}
     return {
-        f"{label} on {env}": briefly(experiment.default(env, method), steps)
+        f"{experiment.label(method)} on {env}": briefly(experiment.default(env, method), steps)
         for env, steps in STEPS.items()
-        for method, label in labels.items()
+        for method in PAPER
     }
 
 

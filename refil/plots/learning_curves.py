@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from refil import statistics
+from refil.plots import _lines
 from refil.runs import Run
 from refil.settings import Refused
 
@@ -21,7 +21,7 @@ def draw(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
 
 
 def draw_beside(panels: dict[str, dict[str, Run]]) -> Figure:
-    """Several such pictures side by side, each under its title, the same label always in the same colour."""
+    """Several such pictures side by side, each under its title."""
     figure = Figure(figsize=(4.4 * len(panels), 3.8), dpi=150, layout="constrained")
     for axes, (title, runs) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         draw_on(axes, list(runs.values()), list(runs))
@@ -31,16 +31,11 @@ def draw_beside(panels: dict[str, dict[str, Run]]) -> Figure:
 
 def draw_on(axes: Axes, runs: Sequence[Run], labels: Sequence[str]) -> None:
     """The lines of these runs and their intervals."""
-    axes.set(xlabel="environment steps", ylabel="episodes won (greedy)", ylim=(-0.02, 1.02))
     for run, label in zip(runs, labels, strict=True):
-        steps, curves = seed_curves(run)
-        mean, low, high = statistics.mean_interval(curves)
-        (line,) = axes.plot(steps, mean, label=f"{label} ({len(curves)} seed{'s' if len(curves) > 1 else ''})")
-        if len(curves) > 1:
-            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    axes.grid(alpha=0.3)
+        _lines.draw(axes, *seed_curves(run), label)
+    axes.set_xlabel("environment steps")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k")
-    axes.legend(frameon=False)
+    _lines.finish(axes)
 
 
 def seed_curves(run: Run) -> tuple[np.ndarray, np.ndarray]:

@@ -116,8 +116,10 @@ def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
 
 def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
     arguments = ["sweep", "figure_2b_released", "--seeds", "1", "--steps", "60", "--out", str(tmp_path)]
-    out, _, code = refil(*arguments, "--only", "Fixed")
+    out, _, code = refil(*arguments, "--only", "Fixed", "--envs", "4", "--condense")
     assert code == 0
+    asked = runs.existing(tmp_path / "refil_fixed_oracle_released").experiment.options
+    assert (asked.envs, asked.condense) == (4, True)
     assert "Still to be done: REFIL (Randomized Oracle), released" in out
     assert [path.name for path in tmp_path.iterdir()] == ["refil_fixed_oracle_released"]
     _, error, code = refil(*arguments, "--only", "Loose")

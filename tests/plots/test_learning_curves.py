@@ -33,6 +33,13 @@ def test_the_figure_has_a_line_and_a_band_for_each_run_of_several_seeds(tmp_path
     np.testing.assert_allclose(axes.lines[0].get_ydata()[-1], 0.75)
 
 
+def test_pictures_side_by_side_have_their_own_lines(tmp_path):
+    low, high = (made_up(tmp_path / str(rate), [(0, 0, rate), (0, 100, rate)]) for rate in (0.25, 0.75))
+    axes = learning_curves.draw_beside({"a": {"one": low}, "b": {"one": high, "two": low}}).axes
+    assert [each.get_title() for each in axes] == ["a", "b"]
+    assert [[line.get_ydata()[-1] for line in each.lines] for each in axes] == [[0.25], [0.75, 0.25]]
+
+
 def test_a_run_without_evaluations_is_refused(tmp_path):
     with pytest.raises(Refused, match="no evaluation yet"):
         learning_curves.seed_curves(made_up(tmp_path / "run", []))

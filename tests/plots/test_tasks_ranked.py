@@ -11,7 +11,7 @@ from tests.training import small
 
 def test_each_seed_ranks_its_own_tasks(tmp_path):
     run = runs.create(tmp_path / "run", small())
-    run.keep_by_task({"episodes": 10, "won": {"2s": [0.5, 1.0], "3s": [0.9, 0.0], "4s": [0.1, 0.2]}})
+    run.keep_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
     (axes,) = tasks_ranked.draw([run], ["ours"]).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.9 + 1.0) / 2, (0.5 + 0.2) / 2, (0.1 + 0.0) / 2])
     assert axes.lines[0].get_label() == "ours (2 seeds)"

@@ -75,7 +75,7 @@ class Battle:
         return replace(world, time=world.time + 1)
 
     def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
-        """How long shots take to reload, from 0 to 1 of what chance allows; a unit shoots at most once in a step."""
+        """Where between the least and the most, 0 and 1, each unit's time to reload lies; it shoots at most once in a step."""
         return jax.random.uniform(key, (self.game.units,))
 
     def outcome(self, before: World, after: World) -> Outcome:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat.unit import Traits
-from refil.envs.combat.world import Arena, Game, World, of, over_batch
+from refil.envs.combat.world import Arena, Game, World, length, of, over_batch
 
 # Degrees off a unit's course, nearest first, and what a step on each is worth.
 HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 110: 0.25, -110: 0.25}
@@ -36,11 +36,6 @@ class Pairs(NamedTuple):
     gap: Float[Array, "units units *batch"]
 
 
-def length(x: Float[Array, "*any"], y: Float[Array, "*any"]) -> Float[Array, "*any"]:
-    """How long a step is."""
-    return jnp.sqrt(x**2 + y**2)
-
-
 def contacts(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
     """How near the centres of any two units may come; far less than nothing where the two pass each other freely."""
     apart = ~over_batch(jnp.eye(len(world.x), dtype=bool), world.x)
@@ -53,7 +48,7 @@ def pairs(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], cont
     """All pairs of units in these places; of two in the same place the later one is in the east."""
     slots = over_batch(jnp.arange(len(x)), x)
     x, y = x[:, None] - x[None], y[:, None] - y[None]
-    distance = jnp.sqrt(x**2 + y**2)
+    distance = length(x, y)
     east = jnp.where(slots[:, None] > slots[None], 1.0, -1.0)
     inverse = 1.0 / jnp.maximum(distance, 1e-6)
     return Pairs(jnp.where(distance > 1e-6, x * inverse, east), y * inverse, distance - contact)
@@ -66,7 +61,7 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
     if game.rules.idle_yields > 0:
         step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
     *turned, veer = turned_aside(now, step, world.veer, game.rules.turning)
-    step = inside(world, along_body(world, now, turned), traits, game.arena)
+    step = inside(world, along_body(world, now, turned, game), traits, game.arena)
     part = free_part(now, step)
     x, y = world.x + part * step[0], world.y + part * step[1]
     now = pairs(x, y, contact)
@@ -107,26 +102,26 @@ def turned_aside(
     """
     may, way = allowed(now, step), length(*step)
     best_x, best_y, best, side = *step, jnp.full_like(way, -jnp.inf), jnp.zeros_like(veer)
-    for angle, worth in HEADINGS.items():
+    for angle, worth in HEADINGS.items():  # written out: nine is no size for an axis in a kernel
         if abs(angle) > furthest:
             continue
-        cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        cosine, sine, to = math.cos(math.radians(angle)), math.sin(math.radians(angle)), (angle > 0) - (angle < 0)
         x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]
         excess = jnp.maximum((into(now, (x, y)) - may).max(axis=0), 0.0)
-        score = worth * jnp.where(veer * angle < 0, BACK, 1.0) * (way - excess)
+        score = worth * jnp.where(veer * to < 0, BACK, 1.0) * (way - excess)
         better = score > best
         best_x, best_y, best = jnp.where(better, x, best_x), jnp.where(better, y, best_y), jnp.where(better, score, best)
-        side = jnp.where(better, (angle > 0) - (angle < 0), side)
+        side = jnp.where(better, to, side)
     goes = best > 0
     return jnp.where(goes, best_x, 0.0), jnp.where(goes, best_y, 0.0), side.astype(veer.dtype)
 
 
-def along_body(world: World, now: Pairs, step: Sequence[Array]) -> Place:
+def along_body(world: World, now: Pairs, step: Sequence[Array], game: Game) -> Place:
     """Each unit's step without its part into the body that is most in its way: it slides along that one."""
     excess = into(now, step) - allowed(now, step)
     worst = jnp.argmax(excess, axis=0)
     too_far = jnp.maximum(excess.max(axis=0), 0.0)
-    x, y = of(world.x, worst) - world.x, of(world.y, worst) - world.y
+    x, y = of(world.x, worst, game) - world.x, of(world.y, worst, game) - world.y
     share = too_far / jnp.maximum(length(x, y), 1e-6)
     return step[0] - share * x, step[1] - share * y
 

@@ -22,7 +22,7 @@ class Rules:
     scan: float = 5.0  # roaming units notice foes this far away, or as far as they shoot
     scan_from_edge: bool = True  # else from the unit's centre to the foe's edge, whatever it shoots
     healers_first: bool = False  # roaming units prefer healers
-    answers: bool = False  # roaming units go for whoever goes for them, and hold on to him
+    answers: bool = False  # roaming units go for whoever goes for them, and hold on to him while he does
     least_damage: float = 0.5  # of a hit that reaches health
     shots_at_corpses: bool = False  # a shot at one who died in this step is spent
     heal_by_share: bool = True  # roaming healers go for the lowest share of health, else for the lowest health

@@ -5,13 +5,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.combat.rules import ENERGY_TO_START, REACH_OF_HEALING
 from refil.envs.combat.unit import BIOLOGICAL, Traits
-from refil.envs.combat.world import NOBODY, Game, World, of, over_batch
+from refil.envs.combat.world import NOBODY, Game, World, length, of, over_batch
 
 FAR = 1e6
 
 
 def hittable(shooter: Traits, victim: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """Whom each unit's weapon can hurt at all; the two are everybody, along two axes."""
+    """Whom each unit's weapon can hurt at all. Either argument is the traits of all, one along each axis of pairs."""
     reaches = (shooter.hits & victim.plane) != 0
     return over_batch(game.foes, reaches[0]) & reaches & shooter.armed
 
@@ -19,7 +19,7 @@ def hittable(shooter: Traits, victim: Traits, game: Game) -> Bool[Array, "units 
 def can_hit(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bool[Array, "units *batch"]:
     """Whether each unit's weapon can hurt the one it points at."""
     foe = (index >= game.allies) != over_batch(game.enemies, traits.radius)
-    return (index >= 0) & foe & ((traits.hits & of(traits.plane, index)) != 0) & traits.armed
+    return (index >= 0) & foe & ((traits.hits & of(traits.plane, index, game)) != 0) & traits.armed
 
 
 def mendable(traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
@@ -32,51 +32,51 @@ def can_mend(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> B
     """Whether each unit can heal the one it points at."""
     friend = (index >= game.allies) == over_batch(game.enemies, traits.radius)
     other = index != over_batch(jnp.arange(game.units), traits.radius)
-    return (index >= 0) & friend & other & traits.heals & ((of(traits.attributes, index) & BIOLOGICAL) != 0)
+    return (index >= 0) & friend & other & traits.heals & ((of(traits.attributes, index, game) & BIOLOGICAL) != 0)
 
 
 def way_to(
-    index: Int[Array, "units *batch"], world: World, traits: Traits
+    index: Int[Array, "units *batch"], world: World, traits: Traits, game: Game
 ) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Float[Array, "units *batch"]]:
     """The way to whom each unit points at, along x and y, and how far it is from edge to edge."""
-    x, y = of(world.x, index) - world.x, of(world.y, index) - world.y
-    return x, y, jnp.sqrt(x**2 + y**2) - traits.radius - of(traits.radius, index)
+    x, y = of(world.x, index, game) - world.x, of(world.y, index, game) - world.y
+    return x, y, length(x, y) - traits.radius - of(traits.radius, index, game)
 
 
 def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
     """How far any two units are from each other, edge to edge."""
-    distance = jnp.sqrt((world.x[None] - world.x[:, None]) ** 2 + (world.y[None] - world.y[:, None]) ** 2)
+    distance = length(world.x[None] - world.x[:, None], world.y[None] - world.y[:, None])
     return distance - traits.radius[:, None] - traits.radius[None]
 
 
 def choose(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
     """Whom each armed unit would shoot at: its target while that is in range, else the nearest foe, else who hurt it.
 
-    By SMAClite's rules it answers whoever goes for it, from however far, and does not let go of him.
+    By SMAClite's rules it answers whoever goes for it, from however far, and does not let go of him while he does.
     """
     rules, edge = game.rules, edges(world, traits)
     scan = jnp.maximum(rules.scan, traits.range) if rules.scan_from_edge else rules.scan - traits.radius
-    noticed = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None] & (edge <= scan[None])
+    targets = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None]
+    noticed = targets & (edge <= scan[None])
     order = jnp.where(noticed, edge, FAR)
-    if rules.answers:
-        answered = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None] & aims_at(world)
-        order = jnp.where(answered & ~noticed, FAR / 2, order)
+    if rules.answers:  # after all that it notices, and whoever comes first of several, however far each is
+        order = jnp.where(targets & aims_at(world) & ~noticed, FAR / 2, order)
     if rules.healers_first:
         order = order - jnp.where(noticed & traits.heals[:, None], FAR / 2, 0.0)
     nearest = jnp.argmin(order, axis=0).astype(world.target.dtype)
     found = jnp.where(order.min(axis=0) < FAR, nearest, NOBODY)
 
     def lives(index: Int[Array, "units *batch"]) -> Bool[Array, "units *batch"]:
-        return can_hit(index, traits, game) & of(world.alive, index)
+        return can_hit(index, traits, game) & of(world.alive, index, game)
 
-    pursues = lives(world.attacker) & (way_to(world.attacker, world, traits)[2] <= rules.leash)
+    pursues = lives(world.attacker) & (way_to(world.attacker, world, traits, game)[2] <= rules.leash)
     found = jnp.where(found >= 0, found, jnp.where(pursues, world.attacker, NOBODY))
-    holds = way_to(world.target, world, traits)[2] <= traits.range
+    holds = way_to(world.target, world, traits, game)[2] <= traits.range
     if rules.answers:
-        holds |= of(world.target, world.target) == over_batch(jnp.arange(game.units), world.x)
+        holds |= of(world.target, world.target, game) == over_batch(jnp.arange(game.units), world.x)
     keeps = lives(world.target) & holds
     if rules.healers_first:
-        keeps &= ~(found >= 0) | of(traits.heals, world.target) | ~of(traits.heals, found)
+        keeps &= ~(found >= 0) | of(traits.heals, world.target, game) | ~of(traits.heals, found, game)
     return jnp.where(keeps, world.target, found)
 
 
@@ -102,6 +102,6 @@ def retarget(world: World, traits: Traits, game: Game) -> Int[Array, "units *bat
     chosen = choose(world, traits, game)
     if game.table.any("heal"):
         chosen = jnp.where(traits.heals, choose_patient(world, traits, game), chosen)
-    lives = of(world.alive, world.target) | game.rules.shots_at_corpses
+    lives = of(world.alive, world.target, game) | game.rules.shots_at_corpses
     held = jnp.where(lives, world.target, NOBODY)
     return jnp.where(world.alive, jnp.where(world.roams, chosen, held), NOBODY)

@@ -1,4 +1,7 @@
-"""One game loop: choose targets, walk, shoot, mend, recover, all units at once."""
+"""One game loop: choose targets, walk, shoot, mend, recover, all units at once.
+
+On a GPU this very code becomes a kernel; `tick_kernel.py` says what it has to do without for that.
+"""
 
 from dataclasses import replace
 from functools import reduce
@@ -11,13 +14,13 @@ from jaxtyping import Array, Bool, Float, Int
 from refil.envs.combat import motion, targeting
 from refil.envs.combat.rules import JITTER, QUIET
 from refil.envs.combat.unit import Shots, Traits
-from refil.envs.combat.world import NOBODY, Game, World, of, over_batch, row
+from refil.envs.combat.world import NOBODY, Game, World, length, of, over_batch, row
 
 UNROLLED = 64  # shots that are written out one after another
 
 
 def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
-    """The next loop; `jitter`, from 0 to 1, is how long one who shoots takes to reload, of what chance allows."""
+    """The next loop; `jitter`, from 0 to 1, says where between the least and the most the time to reload lies."""
     world = aim(world, traits, game)
     world = walk(world, traits, game)
     world, harm = shoot(world, traits, jitter, game)
@@ -35,20 +38,20 @@ def aim(world: World, traits: Traits, game: Game) -> World:
 def walk(world: World, traits: Traits, game: Game) -> World:
     """Who has a target out of reach goes there, who has none goes to its goal, all others hold their place."""
     aims = world.target >= 0
-    target_x, target_y, edge = targeting.way_to(world.target, world, traits)
+    target_x, target_y, edge = targeting.way_to(world.target, world, traits, game)
     way_x = jnp.where(aims, target_x, world.goal_x - world.x)
     way_y = jnp.where(aims, target_y, world.goal_y - world.y)
-    way = jnp.sqrt(way_x**2 + way_y**2)
+    way = length(way_x, way_y)
     walking = world.alive & (traits.speed > 0) & jnp.where(aims, edge > traits.range, world.going & (way > 1e-4))
 
-    pace, length = world.pace, traits.speed
+    pace, stride = world.pace, traits.speed
     if game.table.any("acceleration") and game.rules.acceleration:
         faster = jnp.where(traits.acceleration > 0, pace + traits.acceleration, traits.speed)
         pace = jnp.where(walking, jnp.minimum(faster, traits.speed), 0.0)
-        length = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, traits.speed)
-    length = jnp.where(walking, jnp.minimum(length, way), 0.0) / jnp.maximum(way, 1e-6)
+        stride = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, traits.speed)
+    stride = jnp.where(walking, jnp.minimum(stride, way), 0.0) / jnp.maximum(way, 1e-6)
 
-    return replace(motion.walk(world, traits, (way_x * length, way_y * length), game), pace=pace)
+    return replace(motion.walk(world, traits, (way_x * stride, way_y * stride), game), pace=pace)
 
 
 def shoot(
@@ -57,7 +60,7 @@ def shoot(
     """All shots of this loop hit at the same moment; also says who was hurt."""
     cooldown = jnp.maximum(world.cooldown - 1.0, 0.0)
     ready = world.alive & traits.armed & (world.target >= 0) & (cooldown <= 0)
-    fires = ready & (targeting.way_to(world.target, world, traits)[2] <= traits.range)
+    fires = ready & (targeting.way_to(world.target, world, traits, game)[2] <= traits.range)
     victims = hurt_by(world, traits, game) & fires[:, None] & world.alive[None]
     power = traits.damage[:, None] + jnp.where(
         (traits.bonus_against[:, None] & traits.attributes[None]) != 0, traits.bonus[:, None], 0.0
@@ -67,14 +70,14 @@ def shoot(
     if game.table.any("dies_attacking"):
         health = jnp.where(fires & (traits.dies_attacking > 0), 0.0, health)
     period = traits.period
-    if game.rules.jitter:
+    if game.rules.jitter:  # scaled here: outside a kernel a GPU would not round it the same way in every program
         period = period + (JITTER[0] + (JITTER[1] - JITTER[0]) * jitter)
     return replace(world, health=health, cooldown=jnp.where(fires, period, cooldown)), harm
 
 
 def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
     """[shooter, victim]: whom a shot of each unit would hurt, in its kind's way."""
-    aim_x, aim_y, _ = targeting.way_to(world.target, world, traits)
+    aim_x, aim_y, _ = targeting.way_to(world.target, world, traits, game)
     shots = Shots(
         target=world.target,
         aim_x=aim_x,
@@ -104,7 +107,7 @@ def struck(
 
     def shot(number: Int[Array, ""] | int, now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         health, shield, attacker = now
-        blows, strikes = row(power, number), row(traits.strikes, number)
+        blows, strikes = row(power, number, game), row(traits.strikes, number, game)
         for strike in range(most):
             blow = jnp.where(strikes > strike, blows, 0.0)
             through = blow - jnp.minimum(blow, shield)
@@ -126,10 +129,10 @@ def struck(
 def mend(world: World, traits: Traits, game: Game) -> World:
     """Healers in reach of their target mend it, if it survived; each pays for what it gave."""
     mendable = targeting.can_mend(world.target, traits, game)
-    near = targeting.way_to(world.target, world, traits)[2] <= traits.range
-    missing = of(traits.health - world.health, world.target)
+    near = targeting.way_to(world.target, world, traits, game)[2] <= traits.range
+    missing = of(traits.health - world.health, world.target, game)
     able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
-    given = jnp.where(world.alive & mendable & near & of(world.alive, world.target), jnp.minimum(able, missing), 0.0)
+    given = jnp.where(world.alive & mendable & near & of(world.alive, world.target, game), jnp.minimum(able, missing), 0.0)
     slots = over_batch(jnp.arange(len(world.x)), world.x)
     gained = jnp.where(world.target[:, None] == slots[None], given[:, None], 0.0).sum(axis=0)
     return replace(

@@ -1,10 +1,13 @@
 """All game loops of a step as one GPU kernel: a few battles stay on the chip from the first loop to the last.
 
 XLA makes some twenty kernels of a loop, most of them a reduction over pairs of units, and each waits for the one before.
-The kernel does what `tick.py` says, by tracing that very code.
+The kernel does what `tick.py` says, by tracing that very code. So all that it calls has to do without what Triton lacks:
+looking up by index (`world.of` compares instead), arrays of constants, `any` and `all` over an axis, axes whose length
+is no power of two, and what JAX makes of such things (`hypot`, `select`).
 """
 
 from dataclasses import fields, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,65 +16,55 @@ from jaxtyping import Array, Float
 
 from refil.envs.combat.rules import LOOPS
 from refil.envs.combat.tick import tick
-from refil.envs.combat.world import BY_COMPARING, NOBODY, Game, World
+from refil.envs.combat.world import NOBODY, Game, World
 from refil.pallas_gpu import available, triton
 
-MOST = 32  # units in a battle; with the pairs of more, XLA is as fast
+LARGEST = 32  # battles in units; with the pairs of more, XLA is as fast
 LANES = 32  # of a warp, each with one unit and all its pairs
-UNITS = [field.name for field in fields(World) if field.name != "time"]  # what there is of every unit
-FLAGS = ("roams", "going")
+FIELDS = [field.name for field in fields(World) if field.name != "time"]  # what there is of every unit
 
 
 def fits(world: World) -> bool:
     """Whether the kernel can be used for these battles."""
-    return available() and world.x.ndim > 1 and len(world.x) <= MOST
+    return available() and world.x.ndim > 1 and len(world.x) <= LARGEST
 
 
 def pass_loops(world: World, jitter: Float[Array, "units *batch"], game: Game, interpret: bool = False) -> World:
     """The battles after all loops of a step; `jitter` as in `tick`."""
     units, *batch = world.x.shape
-    slots = pl.next_power_of_2(units)
-    battles = jitter[0].size
+    battles, slots = jitter[0].size, pl.next_power_of_2(units)
     together = max(LANES // slots, 1)
-
-    def laid_out(leaf: Array, empty: int = 0) -> Array:
-        rows = leaf.reshape(units, battles)
-        return jnp.pad(rows, ((0, slots - units), (0, -battles % together)), constant_values=empty)
-
-    inputs = [laid_out(getattr(world, name), NOBODY if name == "kind" else 0) for name in UNITS]
+    flat = [getattr(world, name).reshape(units, battles) for name in FIELDS] + [jitter.reshape(units, battles)]
+    margin = (0, slots - units), (0, -battles % together)
+    empty = [NOBODY if name == "kind" else 0 for name in FIELDS] + [0]
+    inputs = [jnp.pad(leaf, margin, constant_values=value) for leaf, value in zip(flat, empty, strict=True)]
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
     block = pl.BlockSpec((slots, together), lambda i: (0, i))
-
-    def kernel(*refs) -> None:
-        given, results = refs[: len(UNITS) + 1], refs[len(UNITS) + 1 :]
-        after = played(dict(zip(UNITS, (ref[...] for ref in given), strict=False)), given[-1][...], replace(game, units=slots))
-        for name, result in zip(UNITS, results, strict=True):
-            result[...] = getattr(after, name).astype(result.dtype)
-
     outputs = pl.pallas_call(
-        kernel,
+        partial(program, [leaf.dtype for leaf in flat], replace(game, units=slots, in_kernel=True)),
         grid=(pl.cdiv(battles, together),),
-        in_specs=[block] * (len(inputs) + 1),
-        out_specs=[block] * len(inputs),
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs],
+        in_specs=[block] * len(inputs),
+        out_specs=[block] * len(FIELDS),
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[:-1]],
         compiler_params=triton and triton.CompilerParams(num_warps=1, num_stages=1),
         interpret=interpret,
         name="game_loops",
-    )(*inputs, laid_out(jitter))
-    after = {name: leaf[:units, :battles].reshape(units, *batch) for name, leaf in zip(UNITS, outputs, strict=True)}
-    return replace(world, **{name: leaf.astype(getattr(world, name).dtype) for name, leaf in after.items()})
+    )(*inputs)
+    after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
+    return replace(world, **{name: leaf.astype(old.dtype) for name, leaf, old in zip(FIELDS, after, flat[:-1], strict=True)})
 
 
-def played(units: dict[str, Array], jitter: Float[Array, "units batch"], game: Game) -> World:
-    """The same within a program: of the units, every number is a whole 32 bits."""
-    wide = {
-        name: leaf != 0 if name in FLAGS else leaf.astype(jnp.promote_types(leaf.dtype, jnp.int32))
-        for name, leaf in units.items()
-    }
-    world = World(**wide, time=jnp.zeros(jitter.shape[1:], jnp.int32))
-    compares = BY_COMPARING.set(True)
-    try:
-        traits = game.table[world.kind]
-        return jax.lax.fori_loop(0, LOOPS, lambda _, now: tick(now, traits, jitter, game), world)
-    finally:
-        BY_COMPARING.reset(compares)
+def program(kinds: list[jnp.dtype], game: Game, *refs) -> None:
+    """A few battles from the first loop to the last; of these kinds are the numbers that are read, all 32 bits wide here."""
+    read, write = refs[: len(kinds)], refs[len(kinds) :]
+    *given, jitter = (widened(ref[...], kind) for ref, kind in zip(read, kinds, strict=True))
+    world = World(**dict(zip(FIELDS, given, strict=True)), time=jnp.zeros(jitter.shape[1:], jnp.int32))
+    traits = game.table[world.kind]
+    after = jax.lax.fori_loop(0, LOOPS, lambda _, now: tick(now, traits, jitter, game), world)
+    for name, ref in zip(FIELDS, write, strict=True):
+        ref[...] = getattr(after, name).astype(ref.dtype)
+
+
+def widened(values: Array, kind: jnp.dtype) -> Array:
+    """Numbers that were of this kind, as a program computes with them."""
+    return values != 0 if kind == jnp.bool_ else values.astype(jnp.promote_types(kind, jnp.int32))

@@ -22,7 +22,8 @@ ON_GROUND, IN_AIR, STRUCTURE = 1, 2, 4  # bodies that share one of these keep ap
 class Shots(eqx.Module):
     """What an effect may look at: who shoots at whom, from where; `offset_x[i, j]` leads from unit i to unit j.
 
-    `aim_x` and `aim_y` lead to the target.
+    `aim_x` and `aim_y` lead to the target. On a GPU an effect is part of a kernel: sums, comparisons and reductions over pairs
+    are all that can be used there, no looking up by index.
     """
 
     target: Int[Array, "units *batch"]
@@ -87,7 +88,7 @@ NUMBERS = [field.name for field in fields(Unit) if field.name not in ("letter", 
 
 
 class Traits(namedtuple("Traits", NUMBERS)):
-    """The numbers of every unit in a battle, each [units, *batch]: those of its type."""
+    """The numbers of every unit in a battle, those of its type: each [units, *batch], or along one axis of pairs."""
 
     def along(self, axis: int) -> "Traits":
         """The same along this axis of pairs, one wide along the other."""
@@ -116,12 +117,12 @@ class Table:
         return Traits(*(self.column(name, kinds) for name in NUMBERS))
 
     def column(self, name: str, kinds: list[Bool[Array, "units *batch"]]) -> Shaped[Array, "units *batch"]:
-        """One number of everybody, whose types are marked, and nothing for empty slots: types are few, no need to look up."""
+        """One number of everybody, whose types are marked, and nothing for empty slots; a kernel could not look it up."""
         values = [getattr(unit, name) for unit in self.units]
-        kind = jnp.int32 if isinstance(values[0], int) else jnp.float32
-        column = jnp.zeros(kinds[0].shape, kind)
-        for its, value in zip(kinds, values, strict=True):
-            column = jnp.where(its, jnp.asarray(value, kind), column)
+        dtype = jnp.int32 if isinstance(values[0], int) else jnp.float32
+        column = jnp.zeros(kinds[0].shape, dtype)
+        for of_kind, value in zip(kinds, values, strict=True):
+            column = jnp.where(of_kind, jnp.asarray(value, dtype), column)
         return column
 
     def any(self, name: str) -> bool:

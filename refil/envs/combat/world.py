@@ -1,13 +1,12 @@
 """A battle at one instant: arrays over units, allies first; and the ground it is fought on.
 
 Units are the first axis and batches of battles the last ones: every line over pairs of units is then a long loop over
-battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there. Of pairs the second axis is the unit in
-question and the first one the other, over which it sums up or chooses: within a kernel a thread does that by itself.
+battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there. Of pairs, in game loops, the second axis
+is the unit in question and the first one the other, over which it sums up or chooses: a kernel's thread does that by itself.
 """
 
 import math
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +90,7 @@ class Game:
     table: Table
     arena: Arena
     rules: Rules
+    in_kernel: bool = False  # the loops are being written as a kernel, where nothing can be looked up by its number
 
     @property
     def enemies(self) -> Bool[Array, " units"]:
@@ -108,17 +108,19 @@ def over_batch(pairs: Array, like: Array) -> Array:
     return pairs.reshape(*pairs.shape, *[1] * (like.ndim - 1))
 
 
-BY_COMPARING: ContextVar[bool] = ContextVar("by_comparing", default=False)  # True while a kernel is written (tick_kernel.py)
+def length(x: Float[Array, "*any"], y: Float[Array, "*any"]) -> Float[Array, "*any"]:
+    """How long a way is. `jnp.hypot` would also do for numbers that no map has, at several times the cost."""
+    return jnp.sqrt(x**2 + y**2)
 
 
-def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"]) -> Shaped[Array, "units *batch"]:
+def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"], game: Game) -> Shaped[Array, "units *batch"]:
     """Each unit's value of the unit that it points at (of the first one where it points at nobody).
 
     As one flat gather: with an index along each axis, XLA would first write all indices to memory. Within a kernel nothing
     can be looked up, so that everyone is compared with everyone.
     """
     index = jnp.maximum(index, 0)
-    if BY_COMPARING.get():
+    if game.in_kernel:
         meant = index[None] == over_batch(jnp.arange(len(values))[:, None], index)
         return jnp.where(meant, values[:, None], 0).sum(axis=0).astype(values.dtype)
     battles = math.prod(values.shape[1:])
@@ -126,9 +128,9 @@ def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"])
     return values.reshape(-1).at[place].get(mode="promise_in_bounds")
 
 
-def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""] | int) -> Shaped[Array, "*rest"]:
+def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
     """One unit's values."""
-    if BY_COMPARING.get():
+    if game.in_kernel:
         return jnp.where(over_batch(jnp.arange(len(values)) == number, values), values, 0).sum(axis=0)
     return jax.lax.dynamic_index_in_dim(values, number, keepdims=False)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -195,6 +196,15 @@ def test_so_many_banelings_it_takes(victim, needed):  # T21
     for count in (needed - 1, needed):
         left = blow(victim, [35.0] * count, health=health, shield=shield)[0] if count else health
         assert (left > 0) == (count < needed)
+
+
+@pytest.mark.parametrize(("jitter", "longer"), [(0.0, -1.0), (0.5, 0.5), (1.0, 2.0)])
+def test_reloading_takes_a_loop_less_to_two_more(jitter, longer):
+    arena = game(1, 2, replace(scenes.STILL, jitter=True))
+    start = world([("marine", 10, 16), ("marine", 14, 16)], arena, target=[1, -1])
+    traits = arena.table[start.kind]
+    shot = jax.jit(lambda now: tick.tick(now, traits, jnp.full(2, jitter), arena))(start)
+    assert float(shot.cooldown[0]) == pytest.approx(float(traits.period[0]) + longer)
 
 
 def test_an_enemy_stalker_opens_fire_at_its_range():  # T23

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from refil.envs.combat.unit import BIOLOGICAL, LIGHT, SECOND, Shots, Unit
+from refil.envs.combat.world import length
 
 BLAST = 2.2  # from the Baneling's centre to a victim's edge
 
 
 def burst(shots: Shots) -> Bool[Array, "units units *batch"]:
     """Every foe on the ground near the Baneling itself."""
-    return shots.hittable & (jnp.sqrt(shots.offset_x**2 + shots.offset_y**2) - shots.radius[None] <= BLAST)
+    return shots.hittable & (length(shots.offset_x, shots.offset_y) - shots.radius[None] <= BLAST)
 
 
 UNIT = Unit(

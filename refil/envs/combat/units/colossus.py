@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from refil.envs.combat.unit import AIR, ARMOURED, GROUND, IN_AIR, LIGHT, ON_GROUND, SECOND, STRUCTURE, Shots, Unit
+from refil.envs.combat.world import length
 
 HALF_LINE = 1.25  # of the burnt line, to either side of the target
 HALF_WIDTH = 0.15
@@ -17,7 +18,7 @@ def burn(shots: Shots) -> Bool[Array, "units units *batch"]:
     """Every foe on the ground that touches the line through the target, across the direction of fire."""
     along, across = from_target(shots)
     beyond = jnp.maximum(jnp.abs(across) - HALF_LINE, 0.0)
-    return shots.hittable & (jnp.sqrt(along**2 + beyond**2) <= HALF_WIDTH + shots.radius[None])
+    return shots.hittable & (length(along, beyond) <= HALF_WIDTH + shots.radius[None])
 
 
 def burn_as_smaclite(shots: Shots) -> Bool[Array, "units units *batch"]:
@@ -25,16 +26,16 @@ def burn_as_smaclite(shots: Shots) -> Bool[Array, "units units *batch"]:
     along, across = from_target(shots)
     beside = jnp.maximum(jnp.abs(along) - HALF_WIDTH, 0.0)
     beyond = jnp.maximum(jnp.abs(across) - SMACLITE_HALF_LINE, 0.0)
-    touched = jnp.sqrt(beside**2 + beyond**2) <= shots.radius[None]
-    return shots.hittable & touched & (jnp.sqrt(along**2 + across**2) <= SMACLITE_SEEN)
+    touched = length(beside, beyond) <= shots.radius[None]
+    return shots.hittable & touched & (length(along, across) <= SMACLITE_SEEN)
 
 
 def from_target(shots: Shots) -> tuple[Float[Array, "units units *batch"], Float[Array, "units units *batch"]]:
     """Where each unit stands as seen from a shooter's target: along the direction of fire, and across it."""
     aim_x, aim_y = shots.aim_x[:, None], shots.aim_y[:, None]
-    length = jnp.maximum(jnp.sqrt(aim_x**2 + aim_y**2), 1e-6)
+    aim = jnp.maximum(length(aim_x, aim_y), 1e-6)
     x, y = shots.offset_x - aim_x, shots.offset_y - aim_y
-    return (x * aim_x + y * aim_y) / length, (y * aim_x - x * aim_y) / length
+    return (x * aim_x + y * aim_y) / aim, (y * aim_x - x * aim_y) / aim
 
 
 UNIT = Unit(

@@ -51,7 +51,7 @@ class Plan(NamedTuple):
         return pl.ds(part * self.size + head * width, width)
 
     def agents_rows(self, ref, view: int, head: int):
-        """Where a head's gains through a view are or go, for each row of a program; and which rows are agents: others have none."""
+        """Where a head's gains through a view are or go, for each row of a program; and which rows are agents with gains."""
         row, column = jnp.arange(self.rows), jnp.arange(self.gained)
         place, first = row // self.entities * self.agents + row % self.entities, 0 if self.summed else head * self.gained
         acting = jnp.broadcast_to((row % self.entities < self.agents)[:, None], (self.rows, self.gained))

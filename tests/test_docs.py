@@ -47,14 +47,14 @@ def test_every_file_that_the_documents_link_to_exists(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_every_option_in_the_documents_exists(page):
     from refil import experiment, plugins
-    from refil.commands import battle, bench, evaluate, plot, sweep, watch
+    from refil.commands import battle, bench, evaluate, habits, plot, sweep, watch
     from refil.commands import list as listing
 
     known = {"--help", "--out", "--config", "--resume", "--method"}
     for method in plugins.names("refil.methods"):
         known |= set(option_names(experiment.default("group_matching", method).options))
     known |= set(option_names(experiment.default("3-8sz", "refil").options))
-    for command in (*(module.Options for module in (battle, evaluate, plot, sweep, watch, listing)), bench.Measure):
+    for command in (*(module.Options for module in (battle, evaluate, habits, plot, sweep, watch, listing)), bench.Measure):
         known |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(command)}
     known |= {re.sub(r"(\.|^--)(?=[^.]+$)", r"\1no-", option) for option in known}  # switched off
     for option in re.findall(r"(?<![\w-])--[a-z][\w.-]*", page.read_text()):

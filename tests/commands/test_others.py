@@ -1,11 +1,13 @@
-"""Evaluate, plot, list, bench and sweep."""
+"""Evaluate, plot, list, bench, sweep, watch and habits."""
 
 import json
 import sys
+from dataclasses import replace
 
+import jax
 import pytest
 
-from refil import runs, train
+from refil import experiment, runs, train
 from refil.__main__ import main
 from tests.training import small
 
@@ -125,6 +127,24 @@ def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
     _, error, code = refil(*arguments, "--only", "Loose")
     assert code == 2
     assert "no run of figure_2b_released has 'Loose' in its label; there are REFIL (Fixed Oracle), released" in error
+
+
+def test_habits_of_a_team_stand_beside_those_of_scripts(refil, tmp_path):
+    asked = experiment.default("2m_vs_1m", "vdn_attention")
+    small_net = replace(asked.options.method, size=8, heads=2, memory=4)
+    asked = replace(asked, options=replace(asked.options, method=small_net, env=replace(asked.options.env, limit=10)))
+    team = runs.create(tmp_path / "team", asked)
+    team.save_models(jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2)), [0, 1])
+    counted = json.loads(refil("habits", str(team.path), "--episodes", "2", "--json")[0])
+    for players in counted.values():
+        assert list(players) == ["vdn_attention", "attack_move", "focus", "kite", "nearest", "random", "stop"]
+        assert all(0 <= taken <= chances for chances, taken in players.values())
+
+
+def test_habits_are_counted_in_battles_only(refil, run):
+    _, error, code = refil("habits", str(run.path))
+    assert code == 2
+    assert "group_matching has none" in error
 
 
 def test_an_unknown_command_is_refused_with_the_choices(refil):

@@ -1,0 +1,80 @@
+"""Count what trained teams do in battles, beside scripts on the same tasks: shared targets, steps back, healers first."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from refil import plugins, runs, settings
+from refil.settings import Count, Refused, Whole
+
+SCRIPTS = "refil.envs.combat.scripts"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to play."""
+
+    run: Annotated[Path, tyro.conf.Positional]  # the run's folder
+    episodes: Count = 100  # battles of each seed, and of each script
+    seed: Whole = 0  # of the battles
+    json: bool = False  # print one JSON object: for each habit and player its chances and how many it took
+
+
+def main(arguments: list[str]) -> None:
+    """Print a table: how often each player took its chances."""
+    options = settings.from_command_line(Options, arguments, "refil habits", __doc__)
+    counted = count(options)
+    if options.json:
+        print(json.dumps(counted))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    players = next(iter(counted.values()))
+    table = Table("of all chances to", *players, title=f"{options.run}: {options.episodes} battles each")
+    for habit, by_player in counted.items():
+        if any(chances for chances, _ in by_player.values()):
+            table.add_row(habit, *(f"{taken / chances:.2f}" if chances else "" for chances, taken in by_player.values()))
+    Console(width=30 + 14 * (len(players) + 1)).print(table)
+
+
+def count(options: Options) -> dict[str, dict[str, list[int]]]:
+    """For each habit and player its chances, and how many it took."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from refil import collect
+    from refil.envs.combat import habits
+    from refil.envs.combat.battle import Battle
+
+    run = runs.existing(options.run)
+    loop = run.experiment.build()
+    if not isinstance(loop.env, Battle):
+        raise Refused(f"habits are counted in battles, and {run.experiment.env} has none")
+    models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
+    keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
+
+    def team() -> habits.Counts:
+        played = collect.random_tasks(loop.env, models, options.episodes, jnp.zeros(keys.shape), keys)
+        states, actions, valid = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (played.states, played.actions, played.valid)
+        )
+        return habits.of_team(loop.env, states, actions, valid)
+
+    def script(name: str) -> habits.Counts:
+        key_tasks, key_start, key_play = jax.random.split(keys[0], 3)
+        tasks = loop.env.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(loop.env.task_names))]
+        first = jax.vmap(loop.env.reset)(tasks, jax.random.split(key_start, options.episodes))
+        command = plugins.load(SCRIPTS, name).command
+        return habits.of_script(loop.env, command, first, jax.random.split(key_play, options.episodes))
+
+    players = {run.experiment.method: jax.jit(team)()}
+    players |= {name: jax.jit(lambda name=name: script(name))() for name in plugins.names(SCRIPTS)}
+    return {
+        habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}
+        for habit in next(iter(players.values()))
+    }

@@ -1,0 +1,96 @@
+"""What a team does, counted: how often it had the chance of something, and how often it did it.
+
+Everything is read off the orders that units have, so that trained teams and scripts are counted alike.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from refil.envs.combat.battle import Battle
+from refil.envs.combat.fight import Command, keys_at
+from refil.envs.combat.rules import LOOPS, ORDER_RANGE, SIGHT
+from refil.envs.combat.unit import aimed
+from refil.envs.combat.world import Game, World, length
+
+MELEE = 1.0  # weapons that reach less far
+Counts = dict[str, Int[Array, "2"]]  # chances, and how many of them were taken
+
+
+def count(ordered: World, game: Game) -> Counts:
+    """One instant of one battle, with orders given."""
+    traits = game.table[ordered.kind]
+    ally, foe = ordered.alive & ~game.enemies, ordered.alive & game.enemies
+    x, y = ordered.x - ordered.x[:, None], ordered.y - ordered.y[:, None]
+    distance = jnp.where(foe, length(x, y), jnp.inf)  # [unit, foe]
+    near = distance <= ORDER_RANGE
+    target = jnp.maximum(ordered.target, 0)
+    attacks = ally & (ordered.target >= 0) & foe[target]
+    mates = (attacks[:, None] & attacks & (target[:, None] == target)).sum(axis=1)
+    life = jnp.where(near, ordered.health + ordered.shield, jnp.inf)
+    several = near.sum(axis=1) > 1
+    healer = foe & traits.heals
+    splash = foe & splashes(ordered, game)
+    nearest = distance.min(axis=1)
+    away = ordered.going & (ordered.target < 0) & (after_step(ordered, foe) > nearest)
+    toward = attacks | (ordered.going & (after_step(ordered, foe) < nearest))
+    reloads = ally & traits.armed & (traits.range > MELEE) & (ordered.cooldown > LOOPS) & near.any(axis=1)
+    wary = ally & (traits.range <= MELEE) & traits.armed & (jnp.where(splash, distance, jnp.inf).min(axis=1) <= SIGHT)
+    return {
+        "attack one that another attacks": tally(attacks & (attacks.sum() > 1), mates > 1),
+        "attack the weakest in reach": tally(attacks & several, life[jnp.arange(game.units), target] <= life.min(axis=1)),
+        "shooters step back while reloading": tally(reloads, away),
+        "attack a healer in reach": tally(attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1), healer[target]),
+        "fighters hold back from splash": tally(wary, ~toward),
+    }
+
+
+def tally(chance: Bool[Array, " units"], taken: Bool[Array, " units"]) -> Int[Array, "2"]:
+    """How many had the chance, and how many took it."""
+    return jnp.stack([chance.sum(), (chance & taken).sum()])
+
+
+def splashes(world: World, game: Game) -> Bool[Array, " units"]:
+    """Whose shots hurt others than their target."""
+    return jnp.isin(
+        world.kind, jnp.array([number for number, unit in enumerate(game.table.units) if unit.effect != aimed] or [-2])
+    )
+
+
+def after_step(ordered: World, foe: Bool[Array, " units"]) -> Float[Array, " units"]:
+    """How far the nearest foe would be from the point that each walks to."""
+    x, y = ordered.x - ordered.goal_x[:, None], ordered.y - ordered.goal_y[:, None]
+    return jnp.where(foe, length(x, y), jnp.inf).min(axis=1)
+
+
+def of_team(
+    battle: Battle, states: World, actions: Int[Array, "battles time agents"], valid: Bool[Array, "battles time"]
+) -> Counts:
+    """Recorded battles; of states there is one more than of actions."""
+    states = jax.tree.map(lambda leaf: leaf[:, :-1], states)
+
+    def instant(state: World, actions: Int[Array, " agents"], valid: Bool[Array, ""]) -> Counts:
+        return jax.tree.map(lambda each: each * valid, count(battle.ordered(state, actions.astype(jnp.int32)), battle.game))
+
+    return jax.tree.map(lambda each: each.sum(axis=(0, 1)), jax.vmap(jax.vmap(instant))(states, actions, valid))
+
+
+def of_script(battle: Battle, command: Command, worlds: World, keys: Key[Array, " battles"]) -> Counts:
+    """Battles from these first instants, with scripted allies."""
+
+    def step(world: World, over: Bool[Array, ""], key: Array) -> tuple[World, Bool[Array, ""], Counts]:
+        key_command, key_loops = keys_at(key, world.time)
+        ordered = command(battle, world, key_command)
+        after = battle.pass_time(ordered, key_loops)
+        counts = jax.tree.map(lambda each: each * ~over, count(ordered, battle.game))
+        return replace(after, time=world.time + 1), over | battle.outcome(world, after).terminated, counts
+
+    def all_battles(now: tuple[World, Array], _: None) -> tuple[tuple[World, Array], Counts]:
+        worlds, over, counts = jax.vmap(step)(*now, keys)
+        return (worlds, over), jax.tree.map(partial(jnp.sum, axis=0), counts)
+
+    counts = jax.lax.scan(all_battles, (worlds, jnp.zeros(keys.shape, bool)), None, length=battle.limit)[1]
+    return jax.tree.map(partial(jnp.sum, axis=0), counts)

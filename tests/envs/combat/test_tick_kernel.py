@@ -10,12 +10,21 @@ import pytest
 
 from refil import plugins
 from refil.envs.combat import orders, tick, tick_kernel
+from refil.envs.combat.battle import UNITS as UNITS_FOLDER
 from refil.envs.combat.rules import LOOPS
 from tests.envs.combat import scenes
 from tests.gpu import program_for_gpu
 
-SETS = ["3-8sz", "3-8csz", "3-8MMM", "6-11m_mandown", "bane_vs_bane", "1m1M1v1s1z_vs_1c1zg1b1sc1h"]
-AS_SMACLITE = ["3-8MMM", "1m1M1v1s1z_vs_1c1zg1b1sc"]
+UNITS = [plugins.load(UNITS_FOLDER, name) for name in plugins.names(UNITS_FOLDER)]
+EVERYBODY, SMACLITES = (
+    f"{army}_vs_{army}"
+    for army in (
+        "".join(f"1{unit.UNIT.letter}" for unit in UNITS),
+        "".join(f"1{unit.SMACLITE.letter}" for unit in UNITS if unit.SMACLITE is not None),
+    )
+)
+SETS = ["3-8sz", "3-8csz", "3-8MMM", "6-11m_mandown", EVERYBODY]
+AS_SMACLITE = ["3-8MMM", SMACLITES]
 EXACT = ("kind", "tag", "target", "attacker", "veer", "quiet", "roams", "going")
 
 

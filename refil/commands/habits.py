@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ class Options:
 
     run: Annotated[Path, tyro.conf.Positional]  # the run's folder
     episodes: Count = 100  # battles of each seed, and of each script
+    scripts: tuple[str, ...] = ()  # which ones to stand beside the team; by default all
     seed: Whole = 0  # of the battles
     json: bool = False  # print one JSON object: for each habit and player its chances and how many it took
 
@@ -51,6 +53,7 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
     from refil.envs.combat import habits
     from refil.envs.combat.battle import Battle
 
+    commands = {name: plugins.load(SCRIPTS, name).command for name in options.scripts or plugins.names(SCRIPTS)}
     run = runs.existing(options.run)
     loop = run.experiment.build()
     if not isinstance(loop.env, Battle):
@@ -65,15 +68,14 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
         )
         return habits.of_team(loop.env, states, actions, valid)
 
-    def script(name: str) -> habits.Counts:
+    def script(command: habits.Command) -> habits.Counts:
         key_tasks, key_start, key_play = jax.random.split(keys[0], 3)
         tasks = loop.env.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(loop.env.task_names))]
         first = jax.vmap(loop.env.reset)(tasks, jax.random.split(key_start, options.episodes))
-        command = plugins.load(SCRIPTS, name).command
         return habits.of_script(loop.env, command, first, jax.random.split(key_play, options.episodes))
 
     players = {run.experiment.method: jax.jit(team)()}
-    players |= {name: jax.jit(lambda name=name: script(name))() for name in plugins.names(SCRIPTS)}
+    players |= {name: jax.jit(partial(script, command))() for name, command in commands.items()}
     return {
         habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}
         for habit in next(iter(players.values()))

@@ -135,10 +135,13 @@ def test_habits_of_a_team_stand_beside_those_of_scripts(refil, tmp_path):
     asked = replace(asked, options=replace(asked.options, method=small_net, env=replace(asked.options.env, limit=10)))
     team = runs.create(tmp_path / "team", asked)
     team.save_models(jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2)), [0, 1])
-    counted = json.loads(refil("habits", str(team.path), "--episodes", "2", "--json")[0])
+    counted = json.loads(refil("habits", str(team.path), "--episodes", "2", "--scripts", "nearest", "stop", "--json")[0])
     for players in counted.values():
-        assert list(players) == ["vdn_attention", "attack_move", "focus", "kite", "nearest", "random", "stop"]
+        assert list(players) == ["vdn_attention", "nearest", "stop"]
         assert all(0 <= taken <= chances for chances, taken in players.values())
+    _, error, code = refil("habits", str(team.path), "--scripts", "sulk")
+    assert code == 2
+    assert "nearest" in error
 
 
 def test_habits_are_counted_in_battles_only(refil, run):

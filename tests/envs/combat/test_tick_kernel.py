@@ -23,7 +23,7 @@ EVERYBODY, SMACLITES = (
         "".join(f"1{unit.SMACLITE.letter}" for unit in UNITS if unit.SMACLITE is not None),
     )
 )
-SETS = ["3-8sz", "3-8csz", "3-8MMM", "6-11m_mandown", EVERYBODY]
+SETS = ["3-8sz", "3-8csz", "3-8MMM", EVERYBODY]
 AS_SMACLITE = ["3-8MMM", SMACLITES]
 EXACT = ("kind", "tag", "target", "attacker", "veer", "quiet", "roams", "going")
 

@@ -2,8 +2,7 @@
 
 That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends
 on how its programs were compiled, so that is tried out, by the very program that would restore it, before anything is left
-away. First states and rewards are kept
-because a GPU's compiler rounds such sums now this way, now that.
+away. First states and rewards are kept because a GPU's compiler rounds such sums now this way, now that.
 """
 
 from dataclasses import replace

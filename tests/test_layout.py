@@ -10,7 +10,7 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 
 # A file imports only from layers above its own in this list, or from its own.
 LAYERS = [
-    ["refil.settings", "refil.devices", "refil.pallas_gpu"],
+    ["refil.settings", "refil.files", "refil.devices", "refil.pallas_gpu"],
     ["refil.plugins", "refil.types", "refil.statistics", "refil.scene"],
     ["refil.envs", "refil.nets", "refil.imagination", "refil.td", "refil.replay", "refil.fold"],
     ["refil.act", "refil.methods"],

@@ -9,9 +9,9 @@ from typing import Annotated
 import tyro
 
 from refil import plugins, runs, settings
+from refil.commands.battle import SCRIPTS
+from refil.experiment import ENVS
 from refil.settings import Count, Refused, Whole
-
-SCRIPTS = "refil.envs.combat.scripts"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
     from rich.table import Table
 
     players = next(iter(counted.values()))
-    table = Table("of all chances to", *players, title=f"{options.run}: {options.episodes} battles each")
+    table = Table("of all chances to", *players, title=f"{options.run}: {options.episodes} battles of each seed and script")
     for habit, by_player in counted.items():
         if any(chances for chances, _ in by_player.values()):
             table.add_row(habit, *(f"{taken / chances:.2f}" if chances else "" for chances, taken in by_player.values()))
@@ -55,9 +55,10 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
 
     commands = {name: plugins.load(SCRIPTS, name).command for name in options.scripts or plugins.names(SCRIPTS)}
     run = runs.existing(options.run)
-    loop = run.experiment.build()
-    if not isinstance(loop.env, Battle):
-        raise Refused(f"habits are counted in battles, and {run.experiment.env} has none")
+    asked, loop = run.experiment, run.experiment.build()
+    battle = plugins.load(ENVS, asked.env).build(asked.options.env)  # as it is, whatever the team is shown of it
+    if not isinstance(battle, Battle):
+        raise Refused(f"habits are counted in battles, and {asked.env} has none")
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
 
@@ -66,15 +67,15 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
         states, actions, valid = jax.tree.map(
             lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (played.states, played.actions, played.valid)
         )
-        return habits.of_team(loop.env, states, actions, valid)
+        return habits.of_team(battle, states, actions, valid)
 
     def script(command: habits.Command) -> habits.Counts:
         key_tasks, key_start, key_play = jax.random.split(keys[0], 3)
-        tasks = loop.env.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(loop.env.task_names))]
-        first = jax.vmap(loop.env.reset)(tasks, jax.random.split(key_start, options.episodes))
-        return habits.of_script(loop.env, command, first, jax.random.split(key_play, options.episodes))
+        tasks = battle.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(battle.task_names))]
+        first = jax.vmap(battle.reset)(tasks, jax.random.split(key_start, options.episodes))
+        return habits.of_script(battle, command, first, jax.random.split(key_play, options.episodes))
 
-    players = {run.experiment.method: jax.jit(team)()}
+    players = {asked.method: jax.jit(team)()}
     players |= {name: jax.jit(partial(script, command))() for name, command in commands.items()}
     return {
         habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from refil import plugins, runs, settings
+from refil import files, plugins, runs, settings
 from refil.settings import Refused
 
 PLOTS = "refil.plots"
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
         figure = plugins.load(PLOTS, options.figure).draw(found, options.labels or labels(found))
     except ImportError as error:
         raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
-    runs.save_figure(figure, options.out)
+    files.save_figure(figure, options.out)
     print(options.out)
 
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from refil import experiment, plugins, runs, settings
+from refil import experiment, files, plugins, runs, settings
 from refil.experiment import ENVS, METHODS, Experiment, Options
 from refil.runs import Run
 from refil.settings import Refused
@@ -95,7 +95,7 @@ def resume(words: Words, rest: list[str]) -> tuple[bool, Run]:
         saved = run.experiment
         asked = experiment.continued(saved, parse(words, saved, rest))
         asked.build()
-        runs.write_whole(run.path / runs.CONFIG, asked.to_json().encode())
+        files.write_whole(run.path / runs.CONFIG, asked.to_json().encode())
         return trained(asked, run, resume=True), run
 
 
@@ -112,7 +112,7 @@ def default(words: Words) -> Experiment:
         return experiment.default(words.env or DEFAULT_ENV, words.method or DEFAULT_METHOD)
     if words.env is not None or words.method is not None:
         raise Refused("--config says which environment and method; leave out ENV and --method")
-    return experiment.read(runs.read_text(Path(words.config)), words.config)
+    return experiment.read(files.read_text(Path(words.config)), words.config)
 
 
 def parse(words: Words, base: Experiment, rest: list[str]) -> Experiment:
@@ -142,7 +142,7 @@ def conclude(run: Run) -> None:
     except ImportError:
         print("For pictures of the curves: pip install 'refil[plot]'")
     else:
-        runs.save_figure(learning_curves.draw([run], [run.experiment.method]), run.path / runs.CURVE)
+        files.save_figure(learning_curves.draw([run], [run.experiment.method]), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
     asked = run.experiment
     other = "qmix_attention" if asked.method == "refil" else "refil"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from refil import experiment, runs
+from refil import experiment, files
 from refil.experiment import Experiment
 from refil.runs import Run
 
@@ -30,5 +30,5 @@ def conclude(done: dict[str, Run], out: Path, name: str = "figure_2b.png") -> Pa
     from refil.plots import learning_curves
 
     picture = out / name
-    runs.save_figure(learning_curves.draw(list(done.values()), list(done)), picture)
+    files.save_figure(learning_curves.draw(list(done.values()), list(done)), picture)
     return picture

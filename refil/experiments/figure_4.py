@@ -6,7 +6,7 @@ The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 from dataclasses import replace
 from pathlib import Path
 
-from refil import experiment, runs
+from refil import experiment, files
 from refil.experiment import Experiment
 from refil.runs import Run
 
@@ -33,7 +33,7 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     from refil.plots import learning_curves
 
     picture = out / "figure_4.png"
-    runs.save_figure(learning_curves.draw_beside(panels(done)), picture)
+    files.save_figure(learning_curves.draw_beside(panels(done)), picture)
     return picture
 
 

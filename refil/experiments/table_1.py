@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refil import evaluate, experiment, runs
+from refil import evaluate, experiment, files
 from refil.experiment import Experiment
 from refil.runs import Run
 
@@ -38,7 +38,7 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     for env in STEPS:
         lines.append(f"| random actions on {env} | | {' | '.join(at_random(env))} | | | | |")
     table = out / "table_1.md"
-    runs.write_whole(table, ("\n".join(lines) + "\n").encode())
+    files.write_whole(table, ("\n".join(lines) + "\n").encode())
     return table
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refil import runs
+from refil import files
 from refil.scene import Number, Scene
 
 DIGITS = 3
@@ -27,7 +27,7 @@ class Clip:
 def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
     """Write what is wanted: the page has all clips, the film the first, the picture its middle."""
     if html is not None:
-        runs.write_whole(html, page(clips).encode())
+        files.write_whole(html, page(clips).encode())
         print(f"The page is {html}")
     if gif is not None:
         film(clips[0], gif)
@@ -37,7 +37,7 @@ def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | No
 
         figure = Figure(figsize=(6, 6))
         draw(figure.add_axes((0, 0, 1, 1)), clips[0].scenes[len(clips[0].scenes) // 2])
-        runs.save_figure(figure, png)
+        files.save_figure(figure, png)
         print(f"The picture is {png}")
 
 
@@ -92,7 +92,7 @@ def film(clip: Clip, path: Path) -> None:
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE))
     content = io.BytesIO()
     images[0].save(content, "gif", save_all=True, append_images=images[1:], duration=125, loop=0)
-    runs.write_whole(path, content.getvalue())
+    files.write_whole(path, content.getvalue())
 
 
 def draw(axes: Any, scene: Scene) -> None:

@@ -3,15 +3,15 @@
 Everything is read off the orders that units have, so that trained teams and scripts are counted alike.
 """
 
-from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from refil.envs.combat import tactics
 from refil.envs.combat.battle import Battle
-from refil.envs.combat.fight import Command, keys_at
+from refil.envs.combat.fight import Command, keys_at, one_step
 from refil.envs.combat.rules import LOOPS, ORDER_RANGE, SIGHT
 from refil.envs.combat.unit import aimed
 from refil.envs.combat.world import Game, World, length
@@ -24,8 +24,7 @@ def count(ordered: World, game: Game) -> Counts:
     """One instant of one battle, with orders given."""
     traits = game.table[ordered.kind]
     ally, foe = ordered.alive & ~game.enemies, ordered.alive & game.enemies
-    x, y = ordered.x - ordered.x[:, None], ordered.y - ordered.y[:, None]
-    distance = jnp.where(foe, length(x, y), jnp.inf)  # [unit, foe]
+    distance = jnp.where(foe, tactics.distances(ordered), jnp.inf)  # [unit, foe]
     near = distance <= ORDER_RANGE
     target = jnp.maximum(ordered.target, 0)
     attacks = ally & (ordered.target >= 0) & foe[target]
@@ -55,9 +54,8 @@ def tally(chance: Bool[Array, " units"], taken: Bool[Array, " units"]) -> Int[Ar
 
 def splashes(world: World, game: Game) -> Bool[Array, " units"]:
     """Whose shots hurt others than their target."""
-    return jnp.isin(
-        world.kind, jnp.array([number for number, unit in enumerate(game.table.units) if unit.effect != aimed] or [-2])
-    )
+    kinds = [kind for effect, kinds in game.table.effects.items() if effect != aimed for kind in kinds]
+    return jnp.isin(world.kind, jnp.array(kinds, world.kind.dtype))
 
 
 def after_step(ordered: World, foe: Bool[Array, " units"]) -> Float[Array, " units"]:
@@ -82,11 +80,9 @@ def of_script(battle: Battle, command: Command, worlds: World, keys: Key[Array, 
     """Battles from these first instants, with scripted allies."""
 
     def step(world: World, over: Bool[Array, ""], key: Array) -> tuple[World, Bool[Array, ""], Counts]:
-        key_command, key_loops = keys_at(key, world.time)
-        ordered = command(battle, world, key_command)
-        after = battle.pass_time(ordered, key_loops)
-        counts = jax.tree.map(lambda each: each * ~over, count(ordered, battle.game))
-        return replace(after, time=world.time + 1), over | battle.outcome(world, after).terminated, counts
+        ordered = command(battle, world, keys_at(key, world.time)[0])
+        after, outcome = one_step(battle, command, world, key, world.time)  # the same orders, which XLA works out once
+        return after, over | outcome.terminated, jax.tree.map(lambda each: each * ~over, count(ordered, battle.game))
 
     def all_battles(now: tuple[World, Array], _: None) -> tuple[tuple[World, Array], Counts]:
         worlds, over, counts = jax.vmap(step)(*now, keys)

@@ -5,14 +5,14 @@ from jaxtyping import Array, Float, Int
 
 from refil.envs.combat import orders
 from refil.envs.combat.battle import Battle
-from refil.envs.combat.world import World
+from refil.envs.combat.world import World, length
 
 FAR = 1e6
 
 
 def distances(world: World) -> Float[Array, "units units"]:
     """From centre to centre."""
-    return jnp.sqrt((world.x[:, None] - world.x) ** 2 + (world.y[:, None] - world.y) ** 2)
+    return length(world.x[:, None] - world.x, world.y[:, None] - world.y)
 
 
 def go_for(battle: Battle, world: World, order: Float[Array, "units units"]) -> Int[Array, " agents"]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from refil import runs, train
+from refil import files, runs, train
 from refil.settings import Refused
 from tests.training import small
 
@@ -119,6 +119,6 @@ def test_a_models_file_says_what_it_was_trained_for(run):
     from safetensors import safe_open
 
     with safe_open(run.path / "model_seed_0.safetensors", framework="numpy") as file:
-        notes = json.loads(file.metadata()[runs.KIND])
+        notes = json.loads(file.metadata()[files.KIND])
         assert json.loads(notes["trained"])["env"]["agents"] == 3
         assert np.isfinite(file.get_tensor("utility.encode.embed.weight")).all()

@@ -106,7 +106,7 @@ def update(asked, rows: int):
     from refil import experiment, fold, improve, loop
 
     jax.config.update("jax_default_matmul_precision", experiment.PRODUCTS[asked.options.precision])
-    built, sizes = asked.build(), fold.sizes(asked.options.batch)
+    built, sizes = asked.build(), fold.sizes(asked.options.batch, asked.options.fold)
     begun = jax.eval_shape(lambda: loop.begin(built))
 
     def learn(learner, metrics, batches, episodes, words, ready):

@@ -4,6 +4,9 @@ A team that has learned its task needs a few steps where the horizon allows many
 batch costs a quarter; each row still has the length of the horizon, and nothing that is learned from it changes.
 """
 
+import math
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,12 +24,9 @@ class Places(eqx.Module):
     rows: int = eqx.field(static=True)
 
 
-def sizes(batch: int) -> tuple[int, ...]:
-    """The numbers of rows that a batch may be folded onto, fewest first; each is compiled on its own.
-
-    Battles of teams that know nothing last about half their limit, and do not quite fit onto half of the rows.
-    """
-    return tuple(batch * eighths // 8 for eighths in (2, 4, 5, 8) if batch * eighths % 8 == 0)
+def sizes(batch: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """The numbers of rows that a batch may be folded onto, fewest first; each is compiled on its own."""
+    return tuple(sorted({max(1, math.ceil(batch * share)) for share in (*shares, 1)}))
 
 
 def arrange(valid: Bool[Array, "episodes time"], rows: int) -> tuple[Places, Bool[Array, ""]]:

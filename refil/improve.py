@@ -58,7 +58,7 @@ def improve_some(
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, batch, keys[:, :, 0]))
 
-    sizes = fold.sizes(batch)
+    sizes = fold.sizes(batch, loop.schedule.fold)
     folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < batch]
     fitting = jnp.stack([*(fits.all(axis=1) for _, fits in folds), jnp.ones_like(ready)])
     choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn

@@ -45,8 +45,9 @@ def check(settings: Any, path: tuple[str, ...] = ()) -> None:
         if dataclasses.is_dataclass(value):
             check(value, here)
         for allowed in ranges(hints[field.name]):
-            if value is not None and not allowed.low <= value <= allowed.high:
-                raise Refused(f"{option(here)} must be {allowed}, not {value}")
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not allowed.low <= number <= allowed.high:
+                    raise Refused(f"{option(here)} must be {allowed}, not {number}")
 
 
 def ranges(hint: Any) -> list[Range]:
@@ -108,6 +109,8 @@ def as_typed(default: Any, value: Any, path: tuple[str, ...]) -> Any:
         return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(as_typed(default[0] if default else None, each, path) for each in value)
     if type(value) is not type(default):
         raise Refused(f"{option(path)} should be of type {type(default).__name__}, not {value!r}")
     return value

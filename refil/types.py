@@ -181,7 +181,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Defaults:
-    """Settings that the paper chose per environment; they lie under the user's own options.
+    """Settings that the paper chose per environment, and `fold`, which is ours; they lie under the user's own options.
 
     These are StarCraft's. An environment with others exports `DEFAULTS`.
     """
@@ -195,6 +195,8 @@ class Defaults:
     mixer: Literal["attention", "linear"] = "attention"
     size: int = 128
     last_action: bool = True
+    # Battles of teams that know nothing last about half their limit, and do not quite fit onto half of the rows.
+    fold: tuple[float, ...] = (0.5, 0.625)
 
 
 def without_dead(obs: Observation) -> Observation:

@@ -88,7 +88,8 @@ def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
         assert all(row < rows and 0 <= place < 25 for row, place in taken)
 
 
-def test_only_whole_numbers_of_rows_are_tried():
-    assert fold.sizes(32) == (8, 16, 20, 32)
-    assert fold.sizes(6) == (3, 6)
-    assert fold.sizes(5) == (5,)
+def test_shares_of_a_batch_are_whole_rows_and_the_batch_itself_is_always_among_them():
+    assert fold.sizes(32, (0.5, 0.625)) == (16, 20, 32)
+    assert fold.sizes(5, (0.5, 0.625)) == (3, 4, 5)
+    assert fold.sizes(2, (0.0, 0.5, 1.0)) == (1, 2)
+    assert fold.sizes(7, ()) == (7,)

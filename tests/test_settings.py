@@ -24,6 +24,7 @@ class Outer:
     lr: Amount = 0.1
     limit: Amount | None = None
     name: str = "a"
+    parts: tuple[Share, ...] = (0.25, 0.5)
     inner: Inner = field(default_factory=Inner)
 
 
@@ -41,6 +42,8 @@ def parse(*arguments: str) -> Outer:
 
 def test_options_are_read_over_their_defaults():
     assert parse("--inner.groups", "3", "--lr", "0.5") == Outer(lr=0.5, inner=Inner(groups=3))
+    assert parse("--parts", "1", "0.1") == Outer(parts=(1.0, 0.1))
+    assert parse("--parts") == Outer(parts=())
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,7 @@ def test_options_are_read_over_their_defaults():
         (("--steps", "0"), "--steps must be 1 or more, not 0"),
         (("--inner.share", "1.5"), "--inner.share must be from 0 to 1, not 1.5"),
         (("--limit", "-1"), "--limit must be 0 or more, not -1"),
+        (("--parts", "0.5", "7"), "--parts must be from 0 to 1, not 7"),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name_and_value(arguments, words):
@@ -58,16 +62,19 @@ def test_numbers_out_of_range_are_refused_by_name_and_value(arguments, words):
 
 def test_json_is_read_back_with_its_types():
     assert settings.from_json(Outer(), {"lr": 1, "inner": {"groups": 5}}) == Outer(lr=1.0, inner=Inner(groups=5))
+    assert settings.from_json(Outer(), {"parts": [1, 0.1]}) == Outer(parts=(1.0, 0.1))
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"stepz": 1}, "no 'stepz'; it has inner, limit, lr, name, steps"),
+        ({"stepz": 1}, "no 'stepz'; it has inner, limit, lr, name, parts, steps"),
         ({"inner": {"group": 1}}, "--inner has no 'group'"),
         ({"steps": "many"}, "--steps should be of type int, not 'many'"),
         ({"steps": -4}, "--steps must be 1 or more, not -4"),
         ({"inner": 3}, "--inner should be an object"),
+        ({"parts": ["half"]}, "--parts should be of type float, not 'half'"),
+        ({"parts": 0.5}, "--parts should be of type tuple, not 0.5"),
     ],
 )
 def test_json_that_does_not_fit_is_refused_by_name(values, words):

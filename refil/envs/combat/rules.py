@@ -25,6 +25,7 @@ class Rules:
     answers: bool = False  # roaming units go for whoever goes for them, and hold on to him while he does
     least_damage: float = 0.5  # of a hit that reaches health
     shots_at_corpses: bool = False  # a shot at one who died in this step is spent
+    healers_follow: bool = False  # roaming healers stay with friends who fight, and do not overtake those who walk
     heal_by_share: bool = True  # roaming healers go for the lowest share of health, else for the lowest health
     turning: float = 110.0  # degrees off their course that units turn to get around others
     jitter: bool = True
@@ -42,6 +43,7 @@ SMACLITE = Rules(
     answers=True,
     least_damage=0.0,
     shots_at_corpses=True,
+    healers_follow=True,
     heal_by_share=False,
     turning=50.0,
     jitter=False,

@@ -86,15 +86,33 @@ def aims_at(world: World) -> Bool[Array, "units units *batch"]:
 
 
 def choose_patient(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
-    """Whom each healer would mend: of the hurt within reach the worst off, then the nearest."""
+    """Whom each healer would mend: of the hurt within reach the worst off, then the nearest.
+
+    By SMAClite's rules those who go for somebody count as well, so that healers stay with them.
+    """
     edge = edges(world, traits)
-    hurt = world.alive & (world.health < traits.health)
-    candidate = mendable(traits, game) & hurt[:, None] & (edge <= REACH_OF_HEALING)
+    wanting = world.health < traits.health
+    if game.rules.healers_follow:
+        wanting |= world.target >= 0
+    candidate = mendable(traits, game) & (world.alive & wanting)[:, None] & (edge <= reach_of_healing(traits, game))
     health = world.health / jnp.maximum(traits.health, 1.0) if game.rules.heal_by_share else world.health
     worst = jnp.where(candidate, health[:, None], FAR)
     order = jnp.where(worst <= worst.min(axis=0)[None], edge, FAR)
-    energy = world.energy >= jnp.where(world.target >= 0, traits.heal * traits.heal_cost, ENERGY_TO_START)
-    return jnp.where((worst.min(axis=0) < FAR) & energy, jnp.argmin(order, axis=0).astype(world.target.dtype), NOBODY)
+    found = worst.min(axis=0) < FAR
+    if not game.rules.healers_follow:
+        found &= world.energy >= jnp.where(world.target >= 0, traits.heal * traits.heal_cost, ENERGY_TO_START)
+    return jnp.where(found, jnp.argmin(order, axis=0).astype(world.target.dtype), NOBODY)
+
+
+def reach_of_healing(traits: Traits, game: Game) -> Float[Array, "1 units *batch"] | float:
+    """How far a roaming healer looks, from edge to edge."""
+    return REACH_OF_HEALING if game.rules.scan_from_edge else (game.rules.scan - traits.radius)[None]
+
+
+def speed_beside_friends(world: World, traits: Traits, game: Game) -> Float[Array, "units *batch"]:
+    """Everyone's speed, but no more than that of the slowest whom it could mend nearby."""
+    near = mendable(traits, game) & world.alive[:, None] & (edges(world, traits) <= reach_of_healing(traits, game))
+    return jnp.minimum(traits.speed, jnp.where(near, traits.speed[:, None], FAR).min(axis=0))
 
 
 def retarget(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:

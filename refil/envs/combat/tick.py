@@ -45,10 +45,12 @@ def walk(world: World, traits: Traits, game: Game) -> World:
     walking = world.alive & (traits.speed > 0) & jnp.where(aims, edge > traits.range, world.going & (way > 1e-4))
 
     pace, stride = world.pace, traits.speed
+    if game.table.any("heal") and game.rules.healers_follow:
+        stride = jnp.where(world.roams & ~aims, targeting.speed_beside_friends(world, traits, game), stride)
     if game.table.any("acceleration") and game.rules.acceleration:
         faster = jnp.where(traits.acceleration > 0, pace + traits.acceleration, traits.speed)
         pace = jnp.where(walking, jnp.minimum(faster, traits.speed), 0.0)
-        stride = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, traits.speed)
+        stride = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, stride)
     stride = jnp.where(walking, jnp.minimum(stride, way), 0.0) / jnp.maximum(way, 1e-6)
 
     return replace(motion.walk(world, traits, (way_x * stride, way_y * stride), game), pace=pace)

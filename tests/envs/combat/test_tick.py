@@ -267,6 +267,24 @@ def test_roaming_medivacs_mend_the_worst_off():
     assert int(after(tired, arena, 1)[0].target[0]) == -1
 
 
+def test_by_smaclites_rules_a_healer_stays_with_friends_who_fight():
+    arena = game(1, 4, STILL_AS_SMACLITE, "smaclite")
+    units = [("marine", 10, 16), ("marine", 14, 16), ("marine", 18, 16), ("medivac", 18, 17)]
+    now = world(units, arena, roams=[0, 1, 1, 1], target=[-1, 0, -1, -1])
+    assert int(after(now, arena, 1)[0].target[3]) == 1  # unhurt, but in a fight
+    assert int(after(replace(now, target=jnp.full(4, -1, jnp.int16), x=now.x.at[0].set(1.0)), arena, 1)[0].target[3]) == -1
+
+
+def test_by_smaclites_rules_a_healer_does_not_overtake_its_friends():
+    arena = game(0, 2, STILL_AS_SMACLITE, "smaclite")
+    on_their_way = {"roams": [1, 1], "going": [1, 1], "goal_x": [4, 4], "goal_y": [16, 16]}
+    beside = world([("marauder", 20, 16), ("medivac", 20, 18)], arena, **on_their_way)
+    alone = world([("marauder", 29, 29), ("medivac", 20, 18)], arena, **on_their_way)
+    for start, speed in ((beside, 3.15), (alone, 3.5)):
+        now = after(start, arena, 1)[0]
+        assert float(jnp.hypot(now.x[1] - 20, now.y[1] - 18)) == pytest.approx(speed / 16, abs=0.001)
+
+
 def test_hydralisks_recover_slowly_and_the_dead_never():
     arena = game(1, 2)
     now = world([("hydralisk", 10, 16), ("zergling", 20, 16)], arena, health=[40, 0])

@@ -26,8 +26,8 @@ def planned() -> dict[str, Experiment]:
 
 
 def briefly(default: Experiment, steps: int) -> Experiment:
-    """So many steps, with a line of metrics at least every 100 episodes."""
-    return replace(default, options=replace(default.options, steps=steps, log_every=100))
+    """So many steps, with a line of metrics at least every 100 episodes; too short a run for folding to be worth its compiling."""
+    return replace(default, options=replace(default.options, steps=steps, log_every=100, fold=()))
 
 
 def conclude(done: dict[str, Run], out: Path) -> Path:

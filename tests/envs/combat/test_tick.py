@@ -267,6 +267,13 @@ def test_roaming_medivacs_mend_the_worst_off():
     assert int(after(tired, arena, 1)[0].target[0]) == -1
 
 
+def test_by_smaclites_rules_a_shot_at_a_corpse_is_spent():
+    for rules, profile, spent in ((scenes.STILL, "smac", False), (STILL_AS_SMACLITE, "smaclite", True)):
+        arena = game(1, 2, rules, profile)
+        now = world([("marine", 10, 16), ("marine", 13, 16)], arena, target=[1, -1], health=[45, 0])
+        assert (float(after(now, arena, 1)[0].cooldown[0]) > 0) == spent
+
+
 def test_by_smaclites_rules_a_healer_stays_with_friends_who_fight():
     arena = game(1, 4, STILL_AS_SMACLITE, "smaclite")
     units = [("marine", 10, 16), ("marine", 14, 16), ("marine", 18, 16), ("medivac", 18, 17)]

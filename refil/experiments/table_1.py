@@ -26,7 +26,7 @@ def planned() -> dict[str, Experiment]:
 
 
 def briefly(default: Experiment, steps: int) -> Experiment:
-    """So many steps, with a line of metrics at least every 100 episodes; too short a run for folding to be worth its compiling."""
+    """So many steps, with a line of metrics at least every 100 episodes; too few for folding to be worth its compiling."""
     return replace(default, options=replace(default.options, steps=steps, log_every=100, fold=()))
 
 

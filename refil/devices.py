@@ -1,13 +1,17 @@
-"""The devices that train: how seeds are shared out among several, and what memory they have used."""
+"""The devices that train: how seeds are shared out among several, how programs are compiled, what memory was used."""
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import jax
+from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 SEEDS = PartitionSpec("seeds")  # arrays whose first axis is shared out
 ALL = PartitionSpec()  # arrays that every device has whole
+OVERLAPPING = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 
 
 class Devices:
@@ -33,6 +37,23 @@ class Devices:
         if len(self) == 1:
             return function
         return jax.shard_map(function, mesh=self.mesh, in_specs=taken, out_specs=SEEDS, check_vma=False)
+
+
+def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
+    """`jax.jit`, with kernels overlapping where they can."""
+    return jax.jit(function, compiler_options=overlapping(), **options)
+
+
+@cache
+def overlapping() -> dict[str, str]:
+    """Options with which XLA lets kernels overlap that need not wait for each other; none where it does not know them."""
+    if jax.default_backend() != "gpu":
+        return {}
+    try:
+        jax.jit(lambda: 0, compiler_options=OVERLAPPING).lower().compile()
+    except JaxRuntimeError:
+        return {}
+    return OVERLAPPING
 
 
 def peak_bytes() -> dict[str, int]:

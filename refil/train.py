@@ -42,7 +42,7 @@ class Session:
     def __init__(self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log]) -> None:
         self.loop, self.folder, self.display, self.logs = loop_, folder, display, logs
         self.devices = Devices(loop_.schedule.seeds)
-        self.advance = jax.jit(self.devices.each(partial(loop.advance, loop_), SEEDS, ALL), donate_argnums=0)
+        self.advance = devices.jit(self.devices.each(partial(loop.advance, loop_), SEEDS, ALL), donate_argnums=0)
         self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))

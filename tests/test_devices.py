@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil import devices
 from refil.devices import SEEDS, Devices
 
 # In a process of its own: how many devices a CPU counts as is settled when JAX starts.
@@ -71,3 +72,13 @@ def test_one_device_is_left_alone():
     tree = {"a": jnp.arange(3.0)}
     assert devices.each(lambda tree: tree, SEEDS)(tree)["a"].shape == (3,)
     np.testing.assert_array_equal(devices.share_out(tree)["a"], tree["a"])
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    devices.overlapping.cache_clear()
+    monkeypatch.setattr(devices.jax, "default_backend", lambda: "gpu")
+    assert devices.overlapping() == {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+    monkeypatch.setattr(devices, "OVERLAPPING", {"xla_gpu_no_such_option": "1"})
+    devices.overlapping.cache_clear()
+    assert devices.overlapping() == {}
+    devices.overlapping.cache_clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from refil import collect
+from refil import collect, devices
 from refil.commands import train
 from refil.experiment import Experiment, Options
 from refil.learn import Learner
@@ -81,7 +81,7 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     import jax
     import jax.numpy as jnp
 
-    from refil import devices, improve, loop, schedule
+    from refil import improve, loop, schedule
 
     asked.prepare_device()
     built, options = asked.build(), asked.options
@@ -106,9 +106,9 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
 
     now = state[0]
     keys = schedule.keys_for(now.seed, schedule.PLAY, now.episodes)
-    random = partial(jax.jit(partial(loop.play, built)), now.learner, keys, jnp.ones(options.seeds))
+    random = partial(devices.jit(partial(loop.play, built)), now.learner, keys, jnp.ones(options.seeds))
     ready = jnp.ones(options.seeds, bool)
-    learn = jax.jit(partial(improve.improve, built))
+    learn = devices.jit(partial(improve.improve, built))
     learning = partial(learn, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
     return {
         "env_steps_per_s": int(random().valid.sum()) / seconds(random, measure.repeats),
@@ -135,7 +135,7 @@ def compile_twice(function: Callable[..., Any], *arguments: Any) -> tuple[Callab
         for _ in range(2):
             jax.clear_caches()
             started = time.perf_counter()
-            compiled = jax.jit(function, donate_argnums=range(len(arguments))).lower(*arguments).compile()
+            compiled = devices.jit(function, donate_argnums=range(len(arguments))).lower(*arguments).compile()
             times.append(time.perf_counter() - started)
     return compiled, *times
 

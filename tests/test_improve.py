@@ -1,11 +1,14 @@
 """How seeds are grouped and batches are folded changes nothing that is learned."""
 
+from dataclasses import replace
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import fold, improve
+from refil import devices, experiment, improve, loop
 from refil.loop import Training
 from tests.training import run, small
 
@@ -23,10 +26,9 @@ def test_seeds_learn_in_groups_as_they_learn_alone(alone, monkeypatch):
     assert_models_close(together, alone)
 
 
-def test_folded_batches_teach_what_unfolded_ones_do(monkeypatch):
-    folded, _ = run(small(batch=8).build())
-    monkeypatch.setattr(fold, "sizes", lambda batch: (batch,))
-    unfolded, _ = run(small(batch=8).build())
+def test_folded_batches_teach_what_unfolded_ones_do():
+    folded, _ = run(small(batch=8, fold=(0.25, 0.5, 0.625)).build())
+    unfolded, _ = run(small(batch=8, fold=()).build())
     assert_models_close(folded, unfolded)
 
 
@@ -46,6 +48,23 @@ def assert_models_close(ours: Training, theirs: Training) -> None:
         ours.learner.model,
         theirs.learner.model,
     )
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_kernels_that_overlap_compute_the_same():
+    asked = experiment.default("3-8sz", "refil")
+    asked = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=()))
+    asked.prepare_device()
+    ends = []
+    for jit in (jax.jit, devices.jit):
+        training = jax.jit(partial(loop.begin, asked.build()))()
+        iterate = jit(partial(loop.iterate, asked.build()))
+        for _ in range(3):
+            training = iterate(training)
+        ends.append(training)
+    assert devices.overlapping()
+    assert_models_close(*ends)
+    np.testing.assert_array_equal(ends[0].env_steps, ends[1].env_steps)
 
 
 def test_groups_are_equal_and_not_too_large(monkeypatch):

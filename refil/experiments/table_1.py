@@ -26,8 +26,8 @@ def planned() -> dict[str, Experiment]:
 
 
 def briefly(default: Experiment, steps: int) -> Experiment:
-    """So many steps, with a line of metrics at least every 100 episodes; too few for folding to be worth its compiling."""
-    return replace(default, options=replace(default.options, steps=steps, log_every=100, fold=()))
+    """So many steps, with a line of metrics at least every 40 episodes; too few for folding to be worth its compiling."""
+    return replace(default, options=replace(default.options, steps=steps, log_every=40, fold=()))
 
 
 def conclude(done: dict[str, Run], out: Path) -> Path:
@@ -47,7 +47,8 @@ def row(run: Run) -> list[str]:
     lines = run.metrics()
     learning = [line for line in lines if line["updates"]]
     last = next(line for line in reversed(lines) if "win_rate" in line)
-    passed = {name: learning[-1][name] - learning[0][name] for name in ("seconds", "env_steps", "updates")}
+    compiled = learning[0] if len(learning) > 1 else lines[0]
+    passed = {name: learning[-1][name] - compiled[name] for name in ("seconds", "env_steps", "updates")}
     error = learning[-1]["td_loss"] / learning[-1]["target_variance"]
     return [
         f"{last['env_steps']:,}",

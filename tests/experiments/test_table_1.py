@@ -26,6 +26,18 @@ def test_a_row_says_what_the_metrics_say(tmp_path):
     assert table_1.row(run) == ["5,000", "0.250", "7.12", "0.250", "2,000", "10.00", "2.50"]
 
 
+def test_a_short_run_is_timed_from_its_first_line(tmp_path):
+    run = runs.create(tmp_path / "run", small())
+    learned = {"td_loss": 0.5, "target_variance": 2.0, "win_rate": 0.25, "return_mean": 7.124}
+    run.append(
+        [
+            {"updates": 0, "env_steps": 1000, "seconds": 30.0, "win_rate": 0.0},
+            {"updates": 100, "env_steps": 5000, "seconds": 32.0} | learned,
+        ]
+    )
+    assert table_1.row(run)[-3:] == ["2,000", "20.00", ""]
+
+
 def test_the_table_ends_with_random_actions(tmp_path, monkeypatch):
     monkeypatch.setattr(table_1, "STEPS", {"2m_vs_2m": 100})
     monkeypatch.setattr(table_1, "TRIED", 2)

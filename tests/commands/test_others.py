@@ -93,7 +93,7 @@ def test_list_names_methods_and_environments(refil):
 
 def test_bench_prints_json_with_the_promised_keys(refil):
     game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
-    short = ["--batch", "5", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]
+    short = ["--batch", "5", "--fold", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]
     result = json.loads(refil("bench", "group_matching", "--method", "vdn_attention", *game, *short)[0])
     speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "minutes_for_10m", "compile_s", "compile_again_s"}
     parts = {"ms_to_recall", "ms_to_value", "ms_to_blame", "ms_to_change"}

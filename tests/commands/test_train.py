@@ -14,7 +14,7 @@ REFIL = [sys.executable, "-m", "refil"]
 TINY = [
     *("--env.agents", "3", "--env.cells", "3", "--env.horizon", "6"),
     *("--method.size", "8", "--method.heads", "2", "--method.mixing", "4"),
-    *("--batch", "5", "--envs", "2", "--buffer", "20", "--seeds", "2"),
+    *("--batch", "5", "--fold", "--envs", "2", "--buffer", "20", "--seeds", "2"),
     *("--eval-every", "200", "--eval-episodes", "4", "--log-every", "20"),
 ]
 

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import tempfile
+from importlib import metadata
 
 # Many tests train the same tiny game, some in processes of their own: what one has compiled serves them all. Each worker has a
 # folder of its own, because one may read what another is just writing.
@@ -15,7 +16,10 @@ worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["REFIL_TEST_CACHE"], worker)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 # Programs here run for moments and are compiled for seconds: better to compile them quickly.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_max_isa=AVX"  # the second as in `refil.experiment.UNJOINED`
+if metadata.version("jaxlib").startswith("0.10."):  # later ones do not know this option, and stop where they meet it
+    QUICKLY += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", QUICKLY)
 
 import jax  # noqa: E402 (the cache must have its place first)
 import pytest  # noqa: E402

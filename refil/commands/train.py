@@ -4,6 +4,7 @@ import sys
 import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from refil import experiment, files, plugins, runs, settings
 from refil.experiment import ENVS, METHODS, Experiment, Options
@@ -156,12 +157,17 @@ def conclude(run: Run) -> None:
 def changed(asked: Experiment) -> list[str]:
     """The options of a run that are not the defaults, the method's own aside, as they are typed."""
     differences = settings.differences(experiment.default(asked.env, asked.method).options, asked.options)
-    spelt = {True: "", False: "no-"}
     return [
-        f"--{spelt[value]}{name.removeprefix('--')}" if isinstance(value, bool) else f"{name} {value}"
-        for name, (_, value) in differences.items()
-        if not name.startswith("--method.") and value is not None
+        typed(name, value) for name, (_, value) in differences.items() if not name.startswith("--method.") and value is not None
     ]
+
+
+def typed(name: str, value: Any) -> str:
+    """An option with its value, as a user types it."""
+    if isinstance(value, bool):
+        *groups, last = name.removeprefix("--").split(".")
+        return name if value else "--" + ".".join([*groups, f"no-{last}"])
+    return " ".join([name, *map(str, value if isinstance(value, tuple) else [value])])
 
 
 def report(run: Run) -> list[str]:

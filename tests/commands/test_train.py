@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from refil.commands.train import typed
+
 REFIL = [sys.executable, "-m", "refil"]
 TINY = [
     *("--env.agents", "3", "--env.cells", "3", "--env.horizon", "6"),
@@ -49,6 +51,17 @@ def test_a_run_ends_with_a_picture_words_and_what_to_try_next(whole, tmp_path):
     (other,) = (line.split() for line in done.stdout.splitlines() if "--method qmix_attention" in line)
     assert "--env.agents 3 --env.cells 3" in " ".join(other)
     assert refil("train", *other[2:], "--help").returncode == 0
+
+
+def test_options_are_spelt_as_they_are_typed():
+    cases = {("--fold", ()): "--fold", ("--fold", (0.25, 0.5)): "--fold 0.25 0.5", ("--lr", 0.1): "--lr 0.1"}
+    switches = {
+        ("--condense", True): "--condense",
+        ("--env.jitter", False): "--env.no-jitter",
+        ("--condense", False): "--no-condense",
+    }
+    for case, words in (cases | switches).items():
+        assert typed(*case) == words
 
 
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(whole, tmp_path):

@@ -16,10 +16,14 @@ from matplotlib.figure import Figure
 
 from refil import files
 
-USUAL = {"--envs": 128, "--precision": "bf16", "--buffer": 1024}
+USUAL = {"--envs": 128, "--seeds": 1, "--batch": 32, "--precision": "bf16", "--buffer": 1024}
 GROWING = {
     "units a side": [(number, f"{number}m_vs_{number}m", {}) for number in (3, 8, 16, 32)],
-    "steps an episode may last": [(number, "3-8sz", {"--env.limit": number}) for number in (75, 150, 300)],
+    "steps an episode may last": [
+        (75, "3-8sz", {"--env.limit": 75}),
+        (150, "3-8sz", {}),  # the set's own
+        (300, "3-8sz", {"--env.limit": 300}),
+    ],
     "episodes in a batch": [(number, "3-8sz", {"--batch": number}) for number in (8, 16, 32, 64, 128)],
     "seeds": [(number, "3-8sz", {"--seeds": number}) for number in (1, 2, 4, 8, 16, 32)],
     "environments": [(number, "3-8sz", {"--envs": number}) for number in (8, 32, 128, 512, 1024)],
@@ -28,34 +32,43 @@ GROWING = {
 
 def main() -> None:
     """Measure what is missing, then draw."""
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+    files.make_folder(folder)
     kept = folder / "growth.jsonl"
-    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    for what, cases in GROWING.items():
-        for number, env, options in cases:
-            if not any(each["what"] == what and each["number"] == number for each in done):
-                done.append({"what": what, "number": number, "env": env} | measured(env, USUAL | options))
-                files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in done).encode())
-                print(json.dumps(done[-1]), flush=True)
-    files.save_figure(drawn(done), folder / "growth.png")
+    known = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    figures = {each["command"]: each for each in known}
+    for cases in GROWING.values():
+        for _, env, options in cases:
+            words = command(env, options)
+            if words not in figures:
+                figures[words] = {"command": words} | measured(words)
+                files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in figures.values()).encode())
+                print(json.dumps(figures[words]), flush=True)
+    files.save_figure(drawn(figures), folder / "growth.png")
 
 
-def measured(env: str, options: dict[str, object]) -> dict[str, object]:
-    """What `refil bench` says, in a process of its own."""
-    words = [str(word) for pair in options.items() for word in pair]
-    command = [sys.executable, "-m", "refil", "bench", env, *words, "--json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+def command(env: str, options: dict[str, int]) -> str:
+    """What is typed to measure a case; the case that all have in common is measured once."""
+    return " ".join(["bench", env, *(f"{name} {value}" for name, value in (USUAL | options).items()), "--json"])
 
 
-def drawn(done: list[dict]) -> Figure:
+def measured(words: str) -> dict[str, object]:
+    """What this command of refil says, in a process of its own."""
+    done = subprocess.run([sys.executable, "-m", "refil", *words.split()], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def drawn(figures: dict[str, dict]) -> Figure:
     """For everything that grows, the milliseconds that training takes for a thousand steps of each seed."""
     figure = Figure(figsize=(3.0 * len(GROWING), 3.0), dpi=150, layout="constrained")
-    for place, what in enumerate(GROWING):
-        rows = sorted((each for each in done if each["what"] == what), key=lambda each: each["number"])
+    for place, (what, cases) in enumerate(GROWING.items()):
+        numbers = [number for number, _, _ in cases]
+        minutes = [figures[command(env, options)]["minutes_for_10m"] for _, env, options in cases]
         axes = figure.add_subplot(1, len(GROWING), place + 1, xlabel=what, xscale="log", yscale="log")
-        axes.plot([each["number"] for each in rows], [60 * each["minutes_for_10m"] / 1e4 * 1e3 for each in rows], marker="o")
-        axes.set_xticks([each["number"] for each in rows], [str(each["number"]) for each in rows])
+        axes.plot(numbers, [60e3 * each / 1e4 for each in minutes], marker="o")
+        axes.set_xticks(numbers, [str(number) for number in numbers])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         if place == 0:

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +18,6 @@ from refil.types import Defaults, Env, Observation, without_dead
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
-# A CPU that cannot join a product and a sum into one operation. Which ones XLA joins depends on the program around them, so
-# that a battle would round differently alone and among others. It costs no time that could be measured.
-UNJOINED = "--xla_cpu_max_isa=AVX"
 Precision = Literal["float32", "tf32", "bf16"]
 ENVS, METHODS = "refil.envs", "refil.methods"
 CHANGEABLE = ("--steps", "--save-every", "--condense", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
@@ -52,12 +48,8 @@ class Experiment:
 
     def prepare_device(self) -> None:
         """Set what JAX takes from outside; nothing may have run on the device yet."""
-        flags = [os.environ.get("XLA_FLAGS", "")]
         if self.options.deterministic:
-            flags.append("--xla_gpu_deterministic_ops=true")
-        if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags[0]:
-            flags.append(UNJOINED)
-        os.environ["XLA_FLAGS"] = " ".join(flags).strip()
+            os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
         jax.config.update("jax_default_matmul_precision", PRODUCTS[self.options.precision])
         if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
             jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute there

@@ -1,6 +1,7 @@
 """Evaluate, plot, list, bench, sweep, watch and habits."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import jax
 import pytest
 
 from refil import experiment, runs, train
-from refil.__main__ import main
+from refil.__main__ import UNJOINED, main, round_alike
 from tests.training import small
 
 
@@ -83,6 +84,22 @@ def test_plot_refuses_what_it_cannot_draw(refil, run, arguments, words):
     _, error, code = refil("plot", str(run.path), *arguments)
     assert code == 2
     assert words in error
+
+
+@pytest.mark.parametrize(
+    ("machine", "before", "after"),
+    [
+        ("x86_64", "", UNJOINED),
+        ("x86_64", "--xla_a=1", f"--xla_a=1 {UNJOINED}"),
+        ("x86_64", "--xla_cpu_max_isa=AVX2", "--xla_cpu_max_isa=AVX2"),
+        ("arm64", "", ""),
+    ],
+)
+def test_xla_is_told_once_to_round_alike(monkeypatch, machine, before, after):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setenv("XLA_FLAGS", before)
+    round_alike()
+    assert os.environ["XLA_FLAGS"] == after
 
 
 def test_list_names_methods_and_environments(refil):

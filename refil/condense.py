@@ -1,8 +1,8 @@
 """Replay on disk: of each episode its beginning, its key, what was done in it and what that gained; the rest is played again.
 
 That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends
-on how its programs were compiled, so that is tried out, by the very program that would restore it, before anything is left
-away. First states and rewards are kept because a GPU's compiler rounds such sums now this way, now that.
+on how its programs were compiled, so that is tried out, by the very program that would restore it, and those that are not
+are kept whole. First states and rewards are kept because a GPU's compiler rounds such sums now this way, now that.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from refil.types import Env, Recording
 
 
 class Condensed(eqx.Module):
-    """All episodes of a replay."""
+    """All episodes of a replay, in little space."""
 
     task: Int[Array, "seeds episodes"]
     key: UInt32[Array, "seeds episodes words"]
@@ -33,7 +33,7 @@ def condense(env: Env, recordings: Recording) -> Condensed:
     return Condensed(recordings.task, recordings.key, first, recordings.actions.astype(small), recordings.rewards)
 
 
-def restore(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> Recording:
+def play_again(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> Recording:
     """Everything else, worked out again; slots that nothing was inserted into are empty."""
     played = collect.again(env, condensed.first, condensed.task, condensed.key, condensed.actions)
     played = replace(played, rewards=condensed.rewards)
@@ -41,10 +41,34 @@ def restore(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> R
     return jax.tree.map(lambda leaf: collect.keep(held, leaf, jnp.zeros_like(leaf)), played)
 
 
-def same(one: Recording, other: Recording) -> Bool[Array, ""]:
-    """Whether two are equal to the last bit."""
-    equal = jax.tree.map(lambda one, other: (bits(one) == bits(other)).all(), one, other)
-    return jnp.stack(jax.tree.leaves(equal)).all()
+class Whole(eqx.Module):
+    """Episodes that do not come back to the last bit; `places` counts the slots of all seeds in a row."""
+
+    places: Int[Array, " episodes"]
+    recordings: Recording
+
+
+def take(recordings: Recording, places: Int[Array, " episodes"]) -> Whole:
+    """The episodes in these places."""
+    return Whole(places, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[places], recordings))
+
+
+def put(recordings: Recording, whole: Whole) -> Recording:
+    """The same with these episodes in their places."""
+
+    def replaced(all_: Array, some: Array) -> Array:
+        return all_.reshape(-1, *all_.shape[2:]).at[whole.places].set(some).reshape(all_.shape)
+
+    return jax.tree.map(replaced, recordings, whole.recordings)
+
+
+def differing(one: Recording, other: Recording) -> Bool[Array, "seeds episodes"]:
+    """Which episodes are not equal to the last bit."""
+
+    def differs(one: Array, other: Array) -> Array:
+        return (bits(one) != bits(other)).any(axis=tuple(range(2, one.ndim)))
+
+    return jnp.stack(jax.tree.leaves(jax.tree.map(differs, one, other))).any(axis=0)
 
 
 def bits(values: PyTree) -> Array:

@@ -11,7 +11,10 @@ from jaxtyping import PyTree
 
 SEEDS = PartitionSpec("seeds")  # arrays whose first axis is shared out
 ALL = PartitionSpec()  # arrays that every device has whole
-OVERLAPPING = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+OPTIONS: dict[str, str | bool] = {
+    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",  # kernels overlap that need not wait for each other
+    "xla_gpu_experimental_enable_fusion_autotuner": False,  # trying out every fusion twice takes most of the compiling
+}
 
 
 class Devices:
@@ -40,20 +43,23 @@ class Devices:
 
 
 def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
-    """`jax.jit`, with kernels overlapping where they can."""
-    return jax.jit(function, compiler_options=overlapping(), **options)
+    """`jax.jit`, with the options that training gains from."""
+    return jax.jit(function, compiler_options=known_options(), **options)
 
 
 @cache
-def overlapping() -> dict[str, str]:
-    """Options with which XLA lets kernels overlap that need not wait for each other; none where it does not know them."""
-    if jax.default_backend() != "gpu":
-        return {}
+def known_options() -> dict[str, str | bool]:
+    """Those of `OPTIONS` that this version of XLA knows; none where there is no GPU."""
+    return {name: value for name, value in OPTIONS.items() if jax.default_backend() == "gpu" and is_known(name, value)}
+
+
+def is_known(option: str, value: str | bool) -> bool:
+    """Whether XLA compiles with this option."""
     try:
-        jax.jit(lambda: 0, compiler_options=OVERLAPPING).lower().compile()
+        jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()
     except JaxRuntimeError:
-        return {}
-    return OVERLAPPING
+        return False
+    return True
 
 
 def peak_bytes() -> dict[str, int]:

@@ -78,16 +78,16 @@ class Run:
         """Forget metrics of a start that was never saved."""
         files.write_whole(self.path / METRICS, b"")
 
-    def save(self, training: PyTree, seconds: float, condensed: bool = False) -> None:
-        """Write all that training goes on from, its episodes condensed or whole, and how long the metrics are at this point."""
+    def save(self, training: PyTree, seconds: float, episodes_whole: int | None = None) -> None:
+        """Write all that training goes on from, and how long the metrics are at this point; see `episodes_whole`."""
         length = (self.path / METRICS).stat().st_size
-        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "condensed": str(condensed)}
+        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "episodes_whole": json.dumps(episodes_whole)}
         files.write_arrays(self.path / TRAINING, training, notes)
 
     @property
-    def condensed(self) -> bool:
-        """Whether the episodes saved last are condensed."""
-        return files.read_notes(self.path / TRAINING).get("condensed") == str(True)
+    def episodes_whole(self) -> int | None:
+        """How many episodes were saved whole beside all in little space; nothing if all were."""
+        return json.loads(files.read_notes(self.path / TRAINING).get("episodes_whole", "null"))
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil import condense, devices, evaluate, loggers, loop, runs, schedule
+from refil.condense import Condensed, Whole
 from refil.devices import ALL, SEEDS, Devices
 from refil.experiment import Experiment
 from refil.loop import Training
@@ -24,6 +25,7 @@ from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
 MOST_PER_CALL = 1000  # iterations, whatever the speed
+WHOLE_AT_ONCE = 64  # episodes that are saved whole come in so many
 
 
 def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
@@ -47,8 +49,8 @@ class Session:
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
         self.score = jax.jit(self.devices.each(partial(score, loop_), SEEDS))
-        self.restore = jax.jit(partial(condense.restore, loop_.env))
-        self.same = jax.jit(condense.same)
+        self.play_again = devices.jit(partial(condense.play_again, loop_.env))
+        self.differing, self.take, self.put = map(jax.jit, (condense.differing, condense.take, condense.put))
         self.began = time.monotonic()
         self.latest: dict[str, float] = {}
 
@@ -83,14 +85,17 @@ class Session:
             self.folder.restart()
             return self.devices.share_out(jax.jit(begin)())
         like = jax.eval_shape(begin)
-        condensed = self.folder.condensed
-        if condensed:
-            like = with_episodes(like, jax.eval_shape(partial(condense.condense, self.loop.env), like.replay.recordings))
+        whole = self.folder.episodes_whole
+        if whole is not None:
+            episodes, places = like.replay.recordings, jax.ShapeDtypeStruct((whole,), jnp.int32)
+            condensed = jax.eval_shape(partial(condense.condense, self.loop.env), episodes)
+            like = with_episodes(like, (condensed, jax.eval_shape(condense.take, episodes, places)))
         saved, seconds = self.folder.restore(like)
         self.began -= seconds
         saved = jax.tree.map(jnp.asarray, saved)
-        if condensed:
-            saved = with_episodes(saved, self.restore(saved.replay.recordings, saved.replay.inserted))
+        if whole is not None:
+            condensed, kept = saved.replay.recordings
+            saved = with_episodes(saved, self.put(self.play_again(condensed, saved.replay.inserted), kept))
         return self.devices.share_out(saved)
 
     def write_lines(self, training: Training) -> Training:
@@ -130,15 +135,20 @@ class Session:
         """Save everything, unless it is broken."""
         if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
-        condensed = self.condensed(training) if self.loop.schedule.condense else None
-        self.folder.save(condensed or training, self.seconds, condensed is not None)
+        if self.loop.schedule.condense:
+            condensed, whole = self.condensed(training)
+            self.folder.save(with_episodes(training, (condensed, whole)), self.seconds, len(whole.places))
+        else:
+            self.folder.save(training, self.seconds)
         self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
 
-    def condensed(self, training: Training) -> Training | None:
-        """The same with its episodes condensed; nothing if they would not come back to the last bit."""
-        episodes = condense.condense(self.loop.env, training.replay.recordings)
-        restored = self.restore(episodes, training.replay.inserted)
-        return with_episodes(training, episodes) if self.same(restored, training.replay.recordings) else None
+    def condensed(self, training: Training) -> tuple[Condensed, Whole]:
+        """All episodes in little space, and those whole that would not come back to the last bit."""
+        episodes = training.replay.recordings
+        condensed = condense.condense(self.loop.env, episodes)
+        places = np.flatnonzero(self.differing(self.play_again(condensed, training.replay.inserted), episodes))
+        # A few sizes only, since each is compiled for; some episodes are then kept twice.
+        return condensed, self.take(episodes, np.resize(places, -(-len(places) // WHOLE_AT_ONCE) * WHOLE_AT_ONCE))
 
 
 def with_episodes(training: Training, episodes: PyTree) -> Training:

@@ -75,10 +75,9 @@ def test_one_device_is_left_alone():
 
 
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
-    devices.overlapping.cache_clear()
+    known = dict(devices.OPTIONS)
+    devices.known_options.cache_clear()
     monkeypatch.setattr(devices.jax, "default_backend", lambda: "gpu")
-    assert devices.overlapping() == {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-    monkeypatch.setattr(devices, "OVERLAPPING", {"xla_gpu_no_such_option": "1"})
-    devices.overlapping.cache_clear()
-    assert devices.overlapping() == {}
-    devices.overlapping.cache_clear()
+    monkeypatch.setattr(devices, "OPTIONS", known | {"xla_gpu_no_such_option": "1"})
+    assert devices.known_options() == known
+    devices.known_options.cache_clear()

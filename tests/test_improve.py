@@ -62,7 +62,7 @@ def test_on_a_gpu_kernels_that_overlap_compute_the_same():
         for _ in range(3):
             training = iterate(training)
         ends.append(training)
-    assert devices.overlapping()
+    assert devices.known_options()
     assert_models_close(*ends)
     np.testing.assert_array_equal(ends[0].env_steps, ends[1].env_steps)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from refil import files, runs, train
+from refil import condense, files, runs, train
 from refil.settings import Refused
 from tests.training import small
 
@@ -67,13 +67,29 @@ def test_a_stopped_run_goes_on_to_the_same_end(run, tmp_path):
     assert_same_models(other, run)
 
 
-@pytest.mark.parametrize("condense", [False, True])
-def test_episodes_saved_in_either_form_lead_to_the_same_end(run, tmp_path, condense):
-    asked = small(seeds=2, condense=condense)
+@pytest.mark.parametrize("little", [False, True])
+def test_episodes_saved_in_either_form_lead_to_the_same_end(run, tmp_path, little):
+    asked = small(seeds=2, condense=little)
     other = runs.create(tmp_path / "run", asked)
     assert train.run(replace(asked, options=replace(asked.options, steps=100)), other)
-    assert other.condensed == condense
-    assert ((other.path / runs.TRAINING).stat().st_size < (run.path / runs.TRAINING).stat().st_size) == condense
+    assert other.episodes_whole == (0 if little else None)
+    assert ((other.path / runs.TRAINING).stat().st_size < (run.path / runs.TRAINING).stat().st_size) == little
+    assert train.run(asked, other, resume=True)
+    assert_same_models(other, run)
+
+
+def test_episodes_that_would_not_come_back_are_saved_whole(run, tmp_path, monkeypatch):
+    def play_again(*arguments):
+        played = again(*arguments)
+        return replace(played, won=played.won.at[1, 2].set(~played.won[1, 2]))
+
+    again = condense.play_again
+    monkeypatch.setattr(condense, "play_again", play_again)
+    monkeypatch.setattr(train, "WHOLE_AT_ONCE", 2)
+    asked = small(seeds=2, condense=True)
+    other = runs.create(tmp_path / "run", asked)
+    assert train.run(replace(asked, options=replace(asked.options, steps=100)), other)
+    assert other.episodes_whole == 2
     assert train.run(asked, other, resume=True)
     assert_same_models(other, run)
 

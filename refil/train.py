@@ -48,7 +48,7 @@ class Session:
         self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
-        self.score = jax.jit(self.devices.each(partial(score, loop_), SEEDS))
+        self.score = devices.jit(self.devices.each(partial(score, loop_), SEEDS))
         self.play_again = devices.jit(partial(condense.play_again, loop_.env))
         self.differing, self.take, self.put = map(jax.jit, (condense.differing, condense.take, condense.put))
         self.began = time.monotonic()

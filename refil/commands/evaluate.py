@@ -63,9 +63,11 @@ def played(run: runs.Run, loop: Loop, play: Callable[..., Any], options: Options
     """What comes of playing so many episodes with each seed's model."""
     import jax
 
+    from refil import devices
+
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
-    return jax.device_get(jax.jit(lambda models, keys: play(loop.env, models, options.episodes, keys))(models, keys))
+    return jax.device_get(devices.jit(lambda models, keys: play(loop.env, models, options.episodes, keys))(models, keys))
 
 
 def evaluate(options: Options) -> dict[str, object]:

@@ -49,7 +49,7 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
     import jax.numpy as jnp
     import numpy as np
 
-    from refil import collect
+    from refil import collect, devices
     from refil.envs.combat import habits
     from refil.envs.combat.battle import Battle
 
@@ -75,8 +75,8 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
         first = jax.vmap(battle.reset)(tasks, jax.random.split(key_start, options.episodes))
         return habits.of_script(battle, command, first, jax.random.split(key_play, options.episodes))
 
-    players = {asked.method: jax.jit(team)()}
-    players |= {name: jax.jit(partial(script, command))() for name, command in commands.items()}
+    players = {asked.method: devices.jit(team)()}
+    players |= {name: devices.jit(partial(script, command))() for name, command in commands.items()}
     return {
         habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}
         for habit in next(iter(players.values()))

@@ -53,14 +53,14 @@ def episodes(run: Any, env: Any, model: int, options: Options) -> list[tuple[str
     import jax.numpy as jnp
     import numpy as np
 
-    from refil import collect
+    from refil import collect, devices
 
     run.experiment.prepare_device()
     loop = run.experiment.build()
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     models = jax.tree.map(lambda leaf: leaf[model : model + 1], models)
     keys = jax.random.split(jax.random.key(options.seed), 1)
-    play = jax.jit(lambda models, keys: collect.random_tasks(env, models, options.episodes, jnp.zeros(1), keys))
+    play = devices.jit(lambda models, keys: collect.random_tasks(env, models, options.episodes, jnp.zeros(1), keys))
     recordings = jax.tree.map(lambda leaf: np.asarray(leaf[0]), play(models, keys))
     told = []
     for number in range(options.episodes):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets import gru_kernel
-from refil.nets.layers import Linear, multiply, uniform
+from refil.nets.layers import Linear, columns_together, multiply, uniform
 
 Parts = tuple[Float[Array, "..."], ...]  # one for each of the gates
 
@@ -88,7 +88,7 @@ def remember_backward(kept: tuple[Linear, Array, Array, Array, Any], gradient: A
     # Part by part, so that what is recalled is worked out where it is used and never written down as a whole.
     recalled = [flat(total * part) for part in by_recalled]
     rows = flat(before.astype(gates.dtype))
-    by_weight = jnp.concatenate([(rows.T @ part).astype(jnp.float32) for part in recalled], axis=-1)
+    by_weight = jnp.concatenate([columns_together(rows, part) for part in recalled], axis=-1)
     by_bias = jnp.concatenate([part.sum(axis=0, dtype=jnp.float32) for part in recalled])
     given = jnp.concatenate([total * by_recalled[0], total * by_recalled[1], total * by_new], axis=-1)
     return Linear(by_weight, by_bias), given.astype(gates.dtype), None

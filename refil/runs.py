@@ -78,10 +78,14 @@ class Run:
         """Forget metrics of a start that was never saved."""
         files.write_whole(self.path / METRICS, b"")
 
-    def save(self, training: PyTree, seconds: float, episodes_whole: int | None = None) -> None:
-        """Write all that training goes on from, and how long the metrics are at this point; see `episodes_whole`."""
-        length = (self.path / METRICS).stat().st_size
-        notes = {"metrics_bytes": str(length), "seconds": repr(seconds), "episodes_whole": json.dumps(episodes_whole)}
+    @property
+    def metrics_bytes(self) -> int:
+        """How long the metrics are by now."""
+        return (self.path / METRICS).stat().st_size
+
+    def save(self, training: PyTree, seconds: float, metrics_bytes: int, episodes_whole: int | None = None) -> None:
+        """Write all that training goes on from, and what was true when it was like this."""
+        notes = {"metrics_bytes": str(metrics_bytes), "seconds": repr(seconds), "episodes_whole": json.dumps(episodes_whole)}
         files.write_arrays(self.path / TRAINING, training, notes)
 
     @property

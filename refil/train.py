@@ -4,6 +4,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -35,14 +36,17 @@ def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
         logs = loggers.open_all(experiment, folder.path, stack)
         stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
         display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds, done=0))
-        return Session(experiment.build(), folder, display, logs).go_on(resume, stopped)
+        threads = stack.enter_context(ThreadPoolExecutor())
+        return Session(experiment.build(), folder, display, logs, threads).go_on(resume, stopped)
 
 
 class Session:
     """One process's share of a run."""
 
-    def __init__(self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log]) -> None:
-        self.loop, self.folder, self.display, self.logs = loop_, folder, display, logs
+    def __init__(
+        self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log], threads: ThreadPoolExecutor
+    ) -> None:
+        self.loop, self.folder, self.display, self.logs, self.threads = loop_, folder, display, logs, threads
         self.devices = Devices(loop_.schedule.seeds)
         self.advance = devices.jit(self.devices.each(partial(loop.advance, loop_), SEEDS, ALL), donate_argnums=0)
         self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
@@ -51,6 +55,8 @@ class Session:
         self.score = devices.jit(self.devices.each(partial(score, loop_), SEEDS))
         self.play_again = devices.jit(partial(condense.play_again, loop_.env))
         self.differing, self.take, self.put = map(jax.jit, (condense.differing, condense.take, condense.put))
+        self.copy = jax.jit(partial(jax.tree.map, jnp.copy))
+        self.saving: Future[None] | None = None
         self.began = time.monotonic()
         self.latest: dict[str, float] = {}
 
@@ -62,6 +68,8 @@ class Session:
     def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
         """Advance, report and save until done or stopped."""
         training, schedule = self.start(resume), self.loop.schedule
+        if np.asarray(training.env_steps).min() < schedule.steps:
+            self.compile(training)
         iterations, saved_at = 1, time.monotonic()
         while (steps := np.asarray(training.env_steps)).min() < schedule.steps:
             if stopped():
@@ -72,10 +80,14 @@ class Session:
             iterations = min(MOST_PER_CALL, max(1, int(played * SECONDS_PER_CALL / (time.monotonic() - called_at))))
             training = self.write_lines(training)
             self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
-            if time.monotonic() - saved_at > 60 * schedule.save_every:
-                self.save(training)
+            if self.saving and self.saving.done():
+                self.finish_saving()
                 saved_at = time.monotonic()
+            if not self.saving and time.monotonic() - saved_at > 60 * schedule.save_every:
+                self.save(training)
+        self.finish_saving()
         self.save(training)
+        self.finish_saving()
         return bool(steps.min() >= schedule.steps)
 
     def start(self, resume: bool) -> Training:
@@ -97,6 +109,11 @@ class Session:
             condensed, kept = saved.replay.recordings
             saved = with_episodes(saved, self.put(self.play_again(condensed, saved.replay.inserted), kept))
         return self.devices.share_out(saved)
+
+    def compile(self, training: Training) -> None:
+        """Compile what takes long, side by side; all else is compiled when it is first called."""
+        lowered = self.advance.lower(training, jnp.int32(1)), self.score.lower(training)
+        self.advance, self.score = self.threads.map(lambda each: each.compile(), lowered)
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""
@@ -132,15 +149,25 @@ class Session:
                 )
 
     def save(self, training: Training) -> None:
-        """Save everything, unless it is broken."""
+        """Begin to save everything, unless it is broken; the device meanwhile goes on with the original of this copy."""
         if not bool(jnp.isfinite(training.learner.parameters).all()):
             raise Refused("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
+        self.saving = self.threads.submit(self.write, self.copy(training), self.seconds, self.folder.metrics_bytes)
+
+    def finish_saving(self) -> None:
+        """Wait until what was begun is written, and hand on what went wrong."""
+        if self.saving:
+            self.saving.result()
+        self.saving = None
+
+    def write(self, training: Training, seconds: float, metrics_bytes: int) -> None:
+        """Write all that training goes on from, after so many seconds and bytes of metrics, and the models."""
+        models, seeds, kept = training.learner.model, np.asarray(training.seed).tolist(), None
         if self.loop.schedule.condense:
             condensed, whole = self.condensed(training)
-            self.folder.save(with_episodes(training, (condensed, whole)), self.seconds, len(whole.places))
-        else:
-            self.folder.save(training, self.seconds)
-        self.folder.save_models(training.learner.model, np.asarray(training.seed).tolist())
+            training, kept = with_episodes(training, (condensed, whole)), len(whole.places)
+        self.folder.save(training, seconds, metrics_bytes, kept)
+        self.folder.save_models(models, seeds)
 
     def condensed(self, training: Training) -> tuple[Condensed, Whole]:
         """All episodes in little space, and those whole that would not come back to the last bit."""

@@ -26,7 +26,7 @@ def run(tmp_path) -> runs.Run:
 
 def test_saving_remembers_how_long_the_metrics_were(run):
     run.append([{"line": 1}])
-    run.save(TREE, seconds=1.5)
+    run.save(TREE, seconds=1.5, metrics_bytes=run.metrics_bytes)
     run.append([{"line": 2}])
     tree, seconds = run.restore(TREE)
     assert seconds == 1.5
@@ -43,7 +43,7 @@ def test_a_line_cut_off_by_a_crash_is_no_line(run):
 
 def test_metrics_shorter_than_when_saved_are_refused(run):
     run.append([{"line": 1}])
-    run.save(TREE, seconds=0.0)
+    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
     (run.path / runs.METRICS).write_text("")
     with pytest.raises(Refused, match="do not belong together"):
         run.restore(TREE)

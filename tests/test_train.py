@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -138,3 +139,39 @@ def test_a_models_file_says_what_it_was_trained_for(run):
         notes = json.loads(file.metadata()[files.KIND])
         assert json.loads(notes["trained"])["env"]["agents"] == 3
         assert np.isfinite(file.get_tensor("utility.encode.embed.weight")).all()
+
+
+def test_training_goes_on_while_it_is_saved(tmp_path, monkeypatch):
+    at = []
+
+    def save(self, *arguments):
+        at.append([len(run.metrics())])
+        if len(at) == 1:
+            assert gone_on.wait(60)
+        saved(self, *arguments)
+        at[-1].append(len(run.metrics()))
+
+    def append(self, lines):
+        appended(self, lines)
+        if at:
+            gone_on.set()
+
+    gone_on, saved, appended = threading.Event(), runs.Run.save, runs.Run.append
+    monkeypatch.setattr(runs.Run, "save", save)
+    monkeypatch.setattr(runs.Run, "append", append)
+    asked = small(seeds=1, save_every=0.0, steps=2000)
+    run = runs.create(tmp_path / "run", asked)
+    assert train.run(asked, run)
+    assert at[0][1] > at[0][0]
+
+
+def test_a_save_that_fails_ends_training(tmp_path, monkeypatch):
+    def save(self, *arguments):
+        raise Refused("the disk is full")
+
+    monkeypatch.setattr(runs.Run, "save", save)
+    asked = small(seeds=1, save_every=0.0, steps=2000)
+    run = runs.create(tmp_path / "run", asked)
+    with pytest.raises(Refused, match="the disk is full"):
+        train.run(asked, run)
+    assert run.metrics()[-1]["env_steps"] < 2000

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from refil import plugins, schedule, settings
 from refil.schedule import Loop, Schedule
 from refil.settings import Amount, Refused
-from refil.types import Defaults, Env, Observation, without_dead
+from refil.types import Card, Defaults, Env, Observation, without_dead
 
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
@@ -93,9 +93,14 @@ class WithoutDead:
         return without_dead(self.alive.observe(state))
 
 
+def card(method: str) -> Card:
+    """A method's row in the paper's table; one that brings none along goes by its own name."""
+    return getattr(plugins.load(METHODS, method), "CARD", Card(method, "", ""))
+
+
 def label(method: str) -> str:
     """What the paper calls a method."""
-    return plugins.load(METHODS, method).CARD.label
+    return card(method).label
 
 
 def default(env: str, method: str) -> Experiment:

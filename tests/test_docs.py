@@ -3,9 +3,13 @@
 import dataclasses
 import importlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from refil import experiment, runs, train
+from tests.training import small
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "results").glob("*/README.md"))]
@@ -67,3 +71,23 @@ def option_names(settings, path=()):
         if dataclasses.is_dataclass(value):
             yield from option_names(value, (*path, field.name))
         yield "--" + ".".join((*path, field.name)).replace("_", "-")
+
+
+def test_the_example_of_a_method_is_the_one_that_ships():
+    shown = (
+        (ROOT / "docs" / "extending.md")
+        .read_text()
+        .split("def loss(model, target, episodes, key, discount):\n")[1]
+        .split("\n\n")[0]
+    )
+    shipped = (ROOT / "refil" / "methods" / "iql_attention.py").read_text()
+    lines = [line.strip() for line in shown.split("\n\n")[0].splitlines()]
+    assert len(lines) > 8
+    assert all(line in shipped for line in lines)
+
+
+def test_the_smallest_method_trains(tmp_path):
+    asked = experiment.default("group_matching", str(ROOT / "docs" / "vdn_without_discount.py"))
+    assert experiment.label(asked.method).endswith("vdn_without_discount.py")
+    asked = replace(asked, options=replace(small().options, method=replace(asked.options.method, size=8, heads=2)))
+    assert train.run(asked, runs.create(tmp_path / "run", asked))

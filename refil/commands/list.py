@@ -41,11 +41,9 @@ def table(env: str) -> None:
 
     from refil import experiment
 
-    rows = Table(
-        "name", "in the paper", "imagined", "model", "base", "utility", "mixer", title=f"methods, parameters for {env}"
-    )
+    rows = Table("name", "label", "imagined", "model", "base", "utility", "mixer", title=f"methods, parameters for {env}")
     for name in plugins.names("refil.methods"):
-        card = plugins.load("refil.methods", name).CARD
+        card = experiment.card(name)
         asked = experiment.default(env, name)
         model = jax.eval_shape(asked.build().method.init, jax.random.key(0))
         counts = [f"{sum(leaf.size for leaf in jax.tree.leaves(part)):,}" for part in (model.utility, model.mixer)]

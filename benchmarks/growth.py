@@ -1,78 +1,135 @@
-"""How the cost of training grows: with armies, the length of episodes, the batch, seeds and environments.
+"""How the cost of training grows with armies, the length of episodes, batches, seeds and environments.
 
-    python benchmarks/growth.py docs/growth
+    python benchmarks/growth.py results/growth
+    python benchmarks/growth.py results/growth 1
 
-Runs `refil bench` for each number below, writes what it prints into growth.jsonl in that folder (what is there already is not
-measured again), then draws growth.png beside it. REFIL in bf16 with 128 environments, one seed and a batch of 32 unless that is
-what grows; on 3-8sz unless armies do, which are Marines against as many Marines.
+Trains REFIL (bfloat16) in a process for each case: a few are compiled at once (4, or as many as said), then timed one after
+another, each with the device to itself. Writes growth.jsonl, from which it goes on, growth.md and growth.png. Teams act at
+random: what they learn makes battles shorter or longer, and with that updates cheaper or dearer.
 """
 
+import dataclasses
+import fcntl
 import json
+import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+import jax
 from matplotlib.figure import Figure
 
-from refil import files
+from refil import devices, experiment, files, loop
 
-USUAL = {"--envs": 128, "--seeds": 1, "--batch": 32, "--precision": "bf16", "--buffer": 1024}
-GROWING = {
-    "units a side": [(number, f"{number}m_vs_{number}m", {}) for number in (3, 8, 16, 32)],
-    "steps an episode may last": [
-        (75, "3-8sz", {"--env.limit": 75}),
-        (150, "3-8sz", {}),  # the set's own
-        (300, "3-8sz", {"--env.limit": 300}),
-    ],
-    "episodes in a batch": [(number, "3-8sz", {"--batch": number}) for number in (8, 16, 32, 64, 128)],
-    "seeds": [(number, "3-8sz", {"--seeds": number}) for number in (1, 2, 4, 8, 16, 32)],
-    "environments": [(number, "3-8sz", {"--envs": number}) for number in (8, 32, 128, 512, 1024)],
+Case = tuple[str, dict[str, int]]  # an environment, and options that are not the usual ones
+USUAL = {"envs": 128, "seeds": 1, "batch": 32}
+GROWING: dict[str, list[tuple[int, Case]]] = {
+    "units a side": [(number, (f"{number}m_vs_{number}m", {})) for number in (3, 8, 16, 32)],
+    "steps an episode may last": [(number, ("3-8sz", {"limit": number} if number != 150 else {})) for number in (75, 150, 300)],
+    "episodes in a batch": [(number, ("3-8sz", {"batch": number})) for number in (8, 16, 32, 64, 128)],
+    "seeds": [(number, ("3-8sz", {"seeds": number})) for number in (1, 2, 5, 8, 32)],
+    "environments": [(number, ("3-8sz", {"envs": number})) for number in (8, 32, 128, 512, 1024)],
 }
+LEAST_EPISODES, ITERATIONS = 256, 5
+
+
+def name_of(case: Case) -> str:
+    """The same for two cases that are the same."""
+    env, options = case
+    return " ".join([env, *(f"{name}={value}" for name, value in sorted((USUAL | options).items()))])
 
 
 def main() -> None:
     """Measure what is missing, then draw."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) == 4:
+        measure(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))
+        return
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    folder = Path(sys.argv[1])
+    folder, at_once = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else 4
     files.make_folder(folder)
     kept = folder / "growth.jsonl"
-    known = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    figures = {each["command"]: each for each in known}
-    for cases in GROWING.values():
-        for _, env, options in cases:
-            words = command(env, options)
-            if words not in figures:
-                figures[words] = {"command": words} | measured(words)
-                files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in figures.values()).encode())
-                print(json.dumps(figures[words]), flush=True)
-    files.save_figure(drawn(figures), folder / "growth.png")
+    known = {each["case"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
+    cases = {name_of(case): case for rows in GROWING.values() for _, case in rows}
+    with ThreadPoolExecutor(at_once) as pool:
+        for found in pool.map(partial(in_a_process, folder), (case for name, case in cases.items() if name not in known)):
+            known[found["case"]] = found
+            files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
+            print(json.dumps(found), flush=True)
+    files.write_whole(folder / "growth.md", ("\n".join(table(known)) + "\n").encode())
+    files.save_figure(drawn(known), folder / "growth.png")
 
 
-def command(env: str, options: dict[str, int]) -> str:
-    """What is typed to measure a case; the case that all have in common is measured once."""
-    return " ".join(["bench", env, *(f"{name} {value}" for name, value in (USUAL | options).items()), "--json"])
+def in_a_process(folder: Path, case: Case) -> dict:
+    """What a process of its own measures."""
+    words = [sys.executable, __file__, str(folder), case[0], json.dumps(case[1])]
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
-def measured(words: str) -> dict[str, object]:
-    """What this command of refil says, in a process of its own."""
-    done = subprocess.run([sys.executable, "-m", "refil", *words.split()], check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def measure(folder: Path, env: str, options: dict[str, int]) -> None:
+    """Print what iterations of this case take once updates are made, compiling not counted."""
+    wanted = USUAL | options
+    asked = experiment.default(env, "refil")
+    if "limit" in wanted:
+        asked = dataclasses.replace(
+            asked, options=dataclasses.replace(asked.options, env=dataclasses.replace(asked.options.env, limit=wanted["limit"]))
+        )
+    counts = {name: wanted[name] for name in USUAL}
+    buffer = max(LEAST_EPISODES, wanted["envs"], wanted["batch"])
+    asked = dataclasses.replace(asked, options=dataclasses.replace(asked.options, precision="bf16", buffer=buffer, **counts))
+    asked.prepare_device()
+    built = asked.build()
+    training = jax.jit(partial(loop.begin, built))()
+    began = time.perf_counter()
+    iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()
+    compiled = time.perf_counter() - began
+    with (folder / "device.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        while int(training.episodes[0]) <= max(2 * wanted["batch"], wanted["envs"]):
+            training = jax.block_until_ready(iterate(training))
+        rounds = []
+        for _ in range(ITERATIONS):
+            steps, began = int(training.env_steps.sum()), time.perf_counter()
+            training = jax.block_until_ready(iterate(training))
+            rounds.append([1e3 * (time.perf_counter() - began), int(training.env_steps.sum()) - steps])
+    found = {"case": name_of((env, options)), "compiled_s": compiled, "rounds": rounds} | devices.peak_bytes()
+    print(json.dumps(found))
 
 
-def drawn(figures: dict[str, dict]) -> Figure:
-    """For everything that grows, the milliseconds that training takes for a thousand steps of each seed."""
+def figures(found: dict, case: Case) -> tuple[float, float, float]:
+    """Milliseconds of an update of all seeds with its play, all seeds' steps a second, and minutes for 10M steps of each."""
+    wanted = USUAL | case[1]
+    milliseconds = statistics.median(each for each, _ in found["rounds"])
+    steps = sum(steps for _, steps in found["rounds"]) / sum(each for each, _ in found["rounds"]) * 1e3
+    return milliseconds / wanted["envs"], steps, 1e7 * wanted["seeds"] / steps / 60
+
+
+def table(known: dict[str, dict]) -> Iterator[str]:
+    """A row for every case."""
+    yield "| | | ms an update of all seeds, with play | steps/s of all seeds | minutes for 10M steps of each seed |"
+    yield "|---|---:|---:|---:|---:|"
+    for what, rows in GROWING.items():
+        for number, case in rows:
+            update, steps, minutes = figures(known[name_of(case)], case)
+            yield f"| {what} | {number} | {update:.2f} | {steps:,.0f} | {minutes:.1f} |"
+
+
+def drawn(known: dict[str, dict]) -> Figure:
+    """For everything that grows, the minutes that ten million steps of each seed take."""
     figure = Figure(figsize=(3.0 * len(GROWING), 3.0), dpi=150, layout="constrained")
-    for place, (what, cases) in enumerate(GROWING.items()):
-        numbers = [number for number, _, _ in cases]
-        minutes = [figures[command(env, options)]["minutes_for_10m"] for _, env, options in cases]
+    for place, (what, rows) in enumerate(GROWING.items()):
         axes = figure.add_subplot(1, len(GROWING), place + 1, xlabel=what, xscale="log", yscale="log")
-        axes.plot(numbers, [60e3 * each / 1e4 for each in minutes], marker="o")
+        numbers = [number for number, _ in rows]
+        axes.plot(numbers, [figures(known[name_of(case)], case)[2] for _, case in rows], marker="o")
         axes.set_xticks(numbers, [str(number) for number in numbers])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         if place == 0:
-            axes.set_ylabel("ms for 1000 steps of each seed")
+            axes.set_ylabel("minutes for 10M steps of each seed")
     return figure
 
 

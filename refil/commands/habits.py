@@ -48,10 +48,12 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
     import jax
     import jax.numpy as jnp
     import numpy as np
+    from jaxtyping import Array, Key, PRNGKeyArray
 
     from refil import collect, devices
     from refil.envs.combat import habits
     from refil.envs.combat.battle import Battle
+    from refil.types import Model
 
     commands = {name: plugins.load(SCRIPTS, name).command for name in options.scripts or plugins.names(SCRIPTS)}
     run = runs.existing(options.run)
@@ -62,21 +64,21 @@ def count(options: Options) -> dict[str, dict[str, list[int]]]:
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
 
-    def team() -> habits.Counts:
+    def team(models: Model, keys: Key[Array, " seeds"]) -> habits.Counts:
         played = collect.random_tasks(loop.env, models, options.episodes, jnp.zeros(keys.shape), keys)
         states, actions, valid = jax.tree.map(
             lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (played.states, played.actions, played.valid)
         )
         return habits.of_team(battle, states, actions, valid)
 
-    def script(command: habits.Command) -> habits.Counts:
-        key_tasks, key_start, key_play = jax.random.split(keys[0], 3)
+    def script(command: habits.Command, key: PRNGKeyArray) -> habits.Counts:
+        key_tasks, key_start, key_play = jax.random.split(key, 3)
         tasks = battle.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(battle.task_names))]
         first = jax.vmap(battle.reset)(tasks, jax.random.split(key_start, options.episodes))
         return habits.of_script(battle, command, first, jax.random.split(key_play, options.episodes))
 
-    players = {asked.method: devices.jit(team)()}
-    players |= {name: devices.jit(partial(script, command))() for name, command in commands.items()}
+    players = {asked.method: devices.jit(team)(models, keys)}
+    players |= {name: devices.jit(partial(script, command))(keys[0]) for name, command in commands.items()}
     return {
         habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}
         for habit in next(iter(players.values()))

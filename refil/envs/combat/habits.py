@@ -37,7 +37,9 @@ def count(ordered: World, game: Game) -> Counts:
     away = ordered.going & (ordered.target < 0) & (after_step(ordered, foe) > nearest)
     toward = attacks | (ordered.going & (after_step(ordered, foe) < nearest))
     reloads = ally & traits.armed & (traits.range > MELEE) & (ordered.cooldown > LOOPS) & near.any(axis=1)
-    wary = ally & (traits.range <= MELEE) & traits.armed & (jnp.where(splash, distance, jnp.inf).min(axis=1) <= SIGHT)
+    # Added, not selected: where no unit splashes XLA would take seconds to find out that a constant is one.
+    to_splash = (distance + jnp.where(splash, 0.0, jnp.inf)).min(axis=1)
+    wary = ally & (traits.range <= MELEE) & traits.armed & (to_splash <= SIGHT)
     return {
         "attack one that another attacks": tally(attacks & (attacks.sum() > 1), mates > 1),
         "attack the weakest in reach": tally(attacks & several, life[jnp.arange(game.units), target] <= life.min(axis=1)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from refil import collect, experiment, fold
+from tests.test_methods import KINDS, every_method, small
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["feed-forward", "recurrent"])
@@ -48,6 +49,29 @@ def test_a_folded_batch_has_the_same_loss_and_gradient(played, rows, longest):
 
     plain, folded = (jax.jit(jax.value_and_grad(loss))(model, places) for places in (None, places))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-6), folded, plain)
+
+
+unrolled = jax.jit(lambda utility, obs: utility.unroll(obs, obs.visible[None], jax.random.key(0))[0])
+
+
+@pytest.fixture(scope="module")
+def laid_out(played):
+    """What is seen in each episode, alone on its row and folded, and where it then lies."""
+    loop, _, batch = played
+    places, _ = fold.arrange(batch.valid, 4)
+    plain, folded = (jax.jit(partial(collect.recall, loop.env))(batch, each).observations for each in (None, places))
+    return loop.env.spec, plain, folded, places
+
+
+@every_method
+@pytest.mark.parametrize("played", [True], indirect=True, ids=["recurrent"])
+def test_utilities_remember_nothing_of_the_episode_before_on_the_same_row(laid_out, name):
+    spec, plain, folded, places = laid_out
+    method = small(name, KINDS[1], spec)
+    utility = jax.jit(lambda key: method.init(key).utility)(jax.random.key(4))
+    alone, together = (np.asarray(unrolled(utility, obs)) for obs in (plain, folded))
+    for episode, (row, start, count) in enumerate(zip(places.row, places.start, places.instants, strict=True)):
+        np.testing.assert_allclose(together[row, start : start + count], alone[episode, :count], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [8, 4])

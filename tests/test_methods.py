@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refil import experiment, imagination, learn, plugins
-from refil.types import Episode, Method, Model, Observation, Spec
+from refil.types import Episode, Method, Model, Observation, Spec, without_dead
 
 METHODS = plugins.names("refil.methods")
 EPISODES, TIME = 3, 4
@@ -37,13 +37,19 @@ def sizes(name: str) -> list[int]:
 def built(name: str, kind: str, entities: int, **changes) -> tuple[Method, Spec]:
     """A method at a small size."""
     spec = next(spec for spec in SPECS if spec.entities == entities)
+    return small(name, kind, spec, **changes), spec
+
+
+@cache
+def small(name: str, kind: str, spec: Spec, **changes) -> Method:
+    """A method with few numbers, for worlds of any size."""
     config = plugins.load("refil.methods", name).Config()
     recurrent = kind.startswith("recurrent")
-    small = {"size": 8, "memory": 4, "heads": 2, "recurrent": recurrent, "last_action": recurrent}
-    small |= {"mixer": "attention" if recurrent else "linear", "mixing": 4}
-    small |= {"token": 8, "token_heads": 2, "joint": 8, "mixing_heads": 2, "role_layer": 4, "sample_roles": False}
-    small = {option: value for option, value in small.items() if hasattr(config, option)}
-    return plugins.load("refil.methods", name).build(replace(config, **(small | changes)), spec), spec
+    options = {"size": 8, "memory": 4, "heads": 2, "recurrent": recurrent, "last_action": recurrent}
+    options |= {"mixer": "attention" if recurrent else "linear", "mixing": 4}
+    options |= {"token": 8, "token_heads": 2, "joint": 8, "mixing_heads": 2, "role_layer": 4, "sample_roles": False}
+    options = {option: value for option, value in options.items() if hasattr(config, option)}
+    return plugins.load("refil.methods", name).build(replace(config, **(options | changes)), spec)
 
 
 @cache
@@ -98,7 +104,7 @@ def random_episodes(spec: Spec, seed: int) -> Episode:
 def aims(spec: Spec, present: np.ndarray, draw: np.random.Generator) -> jax.Array:
     """Which action is aimed at each entity: some at nobody, the others at one each."""
     choices = [*range(spec.actions - spec.aimed, spec.actions), *[-1] * (spec.entities - spec.aimed)]
-    rows = np.stack([draw.permutation(choices) for _ in range(EPISODES)])[:, None]
+    rows = np.stack([draw.permutation(choices)[: spec.entities] for _ in range(EPISODES)])[:, None]
     return jnp.asarray(np.where(present, np.broadcast_to(rows, present.shape), -1))
 
 
@@ -134,15 +140,20 @@ def permuted(obs: Observation, agents: np.ndarray, entities: np.ndarray) -> Obse
     )
 
 
+def random_order(spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of agents, and of all entities."""
+    draw = np.random.default_rng(seed)
+    agents = draw.permutation(spec.agents)
+    return agents, np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+
+
 @every_case
 @few
 @given(seed=seeds, size=st.integers(0, 1))
 def test_permuting_entities_permutes_utilities_and_leaves_the_joint_value(name, kind, seed, size):
     method, spec = built(name, kind, sizes(name)[size % len(sizes(name))])
     model, obs = two_models(method, seed)[0], random_episodes(spec, seed).observations
-    draw = np.random.default_rng(seed)
-    agents = draw.permutation(spec.agents)
-    order = np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+    agents, order = random_order(spec, seed)
     other = permuted(obs, agents, order)
     q = jitted_q(method)(model, obs)
     np.testing.assert_allclose(jitted_q(method)(model, other), q[:, :, agents], atol=1e-5)
@@ -150,6 +161,43 @@ def test_permuting_entities_permutes_utilities_and_leaves_the_joint_value(name, 
     value = jitted_value(method)(model, obs, utilities, obs.everything[None])
     same = jitted_value(method)(model, other, utilities[..., agents], other.everything[None])
     np.testing.assert_allclose(same, value, atol=1e-5)
+
+
+# Whom the others imagine together is drawn slot by slot.
+WITHOUT_CHANCE = [case for case in CASES if not hasattr(plugins.load("refil.methods", case[0]).Config, "imagined_weight")]
+
+
+@pytest.mark.parametrize(("name", "kind"), WITHOUT_CHANCE)
+@few
+@given(seed=seeds)
+def test_permuting_entities_leaves_the_loss(name, kind, seed):
+    method, spec = built(name, kind, 5)
+    episodes, (agents, order) = random_episodes(spec, seed), random_order(spec, seed)
+    other = replace(
+        episodes, observations=permuted(episodes.observations, agents, order), actions=episodes.actions[..., agents]
+    )
+    loss, same = (jitted_loss(method)(*two_models(method, seed), each, jax.random.key(seed)) for each in (episodes, other))
+    assert_trees_close(same, loss)
+
+
+@few
+@given(seed=seeds)
+def test_permuting_entities_leaves_qtrans_joint_value_and_state_value(seed):
+    method, spec = built("qtran", KINDS[1], 5)
+    mixer, episodes = two_models(method, seed)[0].mixer, random_episodes(spec, seed)
+    obs, (agents, order) = episodes.observations, random_order(spec, seed)
+    draw = np.random.default_rng(seed)
+    hidden = as_floats(draw.normal(size=(*obs.acting.shape, 4)))
+    actions = jnp.asarray(draw.integers(0, spec.actions, obs.acting.shape))
+    value = jitted_qtran(mixer, obs, hidden, actions)
+    same = jitted_qtran(mixer, permuted(obs, agents, order), hidden[..., agents, :], actions[..., agents])
+    assert_trees_close(same, value, 1e-5)
+    assert not np.allclose(*value, atol=1e-3)  # two values, not one twice
+
+
+@jax.jit
+def jitted_qtran(mixer, obs, hidden, actions):
+    return mixer.joint_value(obs, hidden, actions), mixer.state_value(obs)
 
 
 @every_case
@@ -236,21 +284,50 @@ def test_networks_that_work_in_bf16_come_to_about_the_same(name):
 
 
 @every_case
-@pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action"])
+@pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action", "agents die", "the dead are gone"])
 def test_gradients_are_finite_whatever_is_seen(name, kind, state):
     method, spec = built(name, kind, 5)
     model, target = two_models(method, 0)
     episodes = random_episodes(spec, 1)
     obs = episodes.observations
     alone = jnp.zeros_like(obs.present).at[..., 0].set(True)
+    dying = with_dead(obs)
     changed = {
         "nobody sees anything": replace(obs, visible=jnp.zeros_like(obs.visible)),
         "one agent alone": replace(obs, present=alone, visible=obs.visible & alone[..., None, :] & alone[..., :3, None]),
         "one action": replace(obs, available=jnp.zeros_like(obs.available).at[..., 0].set(True)),
+        "agents die": dying,
+        "the dead are gone": without_dead(dying),
     }[state]
     loss, gradient = jitted_loss(method)(model, target, replace(episodes, observations=changed), jax.random.key(0))
     assert np.isfinite(loss)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def with_dead(obs: Observation) -> Observation:
+    """The first agent is dead from the second instant on, its whole team from the third; the dead see only themselves."""
+    agents = obs.visible.shape[-2]
+    alive = obs.present.at[:, 1:, 0].set(False).at[:, 2:, :agents].set(False)
+    both = alive[..., :agents, None] & alive[..., None, :]
+    oneself = jnp.eye(agents, obs.present.shape[-1], dtype=bool) & obs.acting[..., None]
+    nothing = jnp.arange(obs.available.shape[-1]) == 0
+    return replace(
+        obs,
+        alive=alive,
+        visible=(obs.visible & both) | oneself,
+        available=jnp.where(alive[..., :agents, None], obs.available, nothing),
+    )
+
+
+@every_method
+@pytest.mark.parametrize("spec", [Spec(1, 1, 4, 5, TIME, aimed=3), Spec(3, 3, 4, 5, TIME, aimed=3)], ids=["one", "agents only"])
+def test_gradients_are_finite_in_the_smallest_worlds(name, spec):
+    method = small(name, KINDS[1], spec)
+    models = two_models(built(name, KINDS[1], 5)[0], 0)  # what is learned does not depend on how many there are
+    loss, gradient = jitted_loss(method)(*models, random_episodes(spec, 1), jax.random.key(0))
+    assert np.isfinite(loss)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    assert any((np.asarray(leaf) != 0).any() for leaf in jax.tree.leaves(gradient))
 
 
 @every_case

@@ -150,6 +150,35 @@ def test_sight_is_mutual_among_living_allies():
     assert (among == np.swapaxes(among, -1, -2)).all()
 
 
+def test_the_action_for_a_unit_is_offered_to_those_near_enough_who_fight_or_heal_it():
+    battle = built("3-8MMM")
+    worlds = play(battle, battle.tasks[::8], jax.random.split(jax.random.key(2), 9), 40)[0]
+    obs = jax.tree.map(np.asarray, jax.jit(jax.vmap(jax.vmap(battle.observe)))(worlds))
+    kind, tag, x, y, health = (np.asarray(getattr(worlds, name)) for name in ("kind", "tag", "x", "y", "health"))
+    np.testing.assert_array_equal(obs.action_for, np.where(kind >= 0, 6 + tag, -1))
+
+    flies = kind == battle.game.table.names.index("medivac")
+    distance = np.hypot(x[..., :8, None] - x[..., None, :], y[..., :8, None] - y[..., None, :])
+    ally, oneself = np.arange(16) < 8, np.eye(8, 16, dtype=bool)
+    mends, fights = ally & ~oneself & ~flies[..., None, :], ~ally
+    heals = flies[..., :8, None]
+    alive = (health > 0)[..., :8, None] & (health > 0)[..., None, :]
+    near = np.where(heals, mends, fights) & alive & (distance <= 6)
+    offered = np.take_along_axis(obs.available, np.maximum(obs.action_for, 0)[..., None, :], axis=-1)
+    np.testing.assert_array_equal(offered & (kind >= 0)[..., None, :], near)
+    np.testing.assert_array_equal(obs.available[..., 6:].sum(axis=-1), near.sum(axis=-1))  # and nothing else is
+    assert (near & heals).any()
+    assert (near & ~heals).any()
+
+
+def test_where_nobody_heals_no_action_is_for_an_ally():
+    battle = built("3-8sz")
+    world = battle.reset(battle.tasks[20], jax.random.key(6))
+    aims, enemy = np.asarray(battle.observe(world).action_for), np.asarray(world.kind[8:]) >= 0
+    np.testing.assert_array_equal(aims[:8], -1)
+    np.testing.assert_array_equal(aims[8:], np.where(enemy, 6 + np.asarray(world.tag[8:]), -1))
+
+
 @pytest.mark.parametrize("name", ["3-8sz", "3-8csz", "3-8MMM"])
 def test_who_only_stops_hurts_nobody_and_loses(name):  # T22
     battle = built(name)

@@ -74,3 +74,18 @@ def test_moves_go_two_cells_in_their_direction():
         ordered = orders.give(now, jnp.array([action]), arena.table[now.kind], arena)
         assert (float(ordered.goal_x[0]), float(ordered.goal_y[0]), bool(ordered.going[0])) == (x, y, True)
     assert not orders.give(now, jnp.array([orders.STOP]), arena.table[now.kind], arena).going.any()
+
+
+def test_the_action_for_a_unit_harms_or_mends_that_unit_and_no_other():
+    arena = game(4, 6)
+    allies = [("marine", 12, 16), ("medivac", 10, 16), ("marine", 10, 18), ("marauder", 10, 14)]
+    enemies = [("zealot", 14, 16), ("zealot", 14, 18)]
+    now = world([*allies, *enemies], arena, tag=[4, 2, 5, 3, 1, 0], health=[20, 150, 30, 60, 100, 100])
+    aims = observe.observe(now, arena).action_for.tolist()
+    assert aims == [10, 8, 11, 9, 7, 6]
+    for agent, unit in ((0, 4), (0, 5), (1, 0), (1, 2), (1, 3), (3, 4), (3, 5)):
+        given = jnp.full(4, orders.STOP).at[agent].set(aims[unit])
+        later = scenes.after(orders.give(now, given, arena.table[now.kind], arena), arena, 8)[-1]
+        change = np.asarray(later.health + later.shield - now.health - now.shield)
+        assert np.flatnonzero(change).tolist() == [unit]
+        assert change[unit] > 0 if agent == 1 else change[unit] < 0

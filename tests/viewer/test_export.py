@@ -84,6 +84,11 @@ def test_it_plays_to_the_end_and_pauses(page):
     assert page.evaluate("shown.frame") == held
 
 
+def test_a_picture_that_began_before_the_click_shows_the_start(page):
+    assert page.evaluate("setPlaying(true), advance(since - 10), shown.frame") == 0
+    page.wait_for_function("shown.frame > 0")
+
+
 def test_it_plays_faster_where_told(page):
     page.clock.install()  # the page's own clock: how busy the machine is does not matter
     page.select_option("#speed", "4")

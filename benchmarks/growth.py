@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def main() -> None:
     known = {each["case"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     cases = {name_of(case): case for rows in GROWING.values() for _, case in rows}
     with ThreadPoolExecutor(at_once) as pool:
-        for found in pool.map(partial(in_a_process, folder), (case for name, case in cases.items() if name not in known)):
+        missing = [pool.submit(in_a_process, folder, case) for name, case in cases.items() if name not in known]
+        for found in (each.result() for each in as_completed(missing)):
             known[found["case"]] = found
             files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
             print(json.dumps(found), flush=True)

@@ -26,6 +26,13 @@ class Condensed(eqx.Module):
     rewards: Float[Array, "seeds episodes time"]
 
 
+class Uncondensed(eqx.Module):
+    """Episodes that do not come back to the last bit; `places` counts the slots of all seeds in a row."""
+
+    places: Int[Array, " episodes"]
+    recordings: Recording
+
+
 def condense(env: Env, recordings: Recording) -> Condensed:
     """What cannot be worked out again."""
     small = jnp.int8 if env.spec.actions <= 127 else jnp.int16
@@ -41,27 +48,6 @@ def play_again(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -
     return jax.tree.map(lambda leaf: collect.keep(held, leaf, jnp.zeros_like(leaf)), played)
 
 
-class Whole(eqx.Module):
-    """Episodes that do not come back to the last bit; `places` counts the slots of all seeds in a row."""
-
-    places: Int[Array, " episodes"]
-    recordings: Recording
-
-
-def take(recordings: Recording, places: Int[Array, " episodes"]) -> Whole:
-    """The episodes in these places."""
-    return Whole(places, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[places], recordings))
-
-
-def put(recordings: Recording, whole: Whole) -> Recording:
-    """The same with these episodes in their places."""
-
-    def replaced(all_: Array, some: Array) -> Array:
-        return all_.reshape(-1, *all_.shape[2:]).at[whole.places].set(some).reshape(all_.shape)
-
-    return jax.tree.map(replaced, recordings, whole.recordings)
-
-
 def differing(one: Recording, other: Recording) -> Bool[Array, "seeds episodes"]:
     """Which episodes are not equal to the last bit."""
 
@@ -69,6 +55,20 @@ def differing(one: Recording, other: Recording) -> Bool[Array, "seeds episodes"]
         return (bits(one) != bits(other)).any(axis=tuple(range(2, one.ndim)))
 
     return jnp.stack(jax.tree.leaves(jax.tree.map(differs, one, other))).any(axis=0)
+
+
+def leave(recordings: Recording, places: Int[Array, " episodes"]) -> Uncondensed:
+    """The episodes in these places, as they are."""
+    return Uncondensed(places, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[places], recordings))
+
+
+def put_back(recordings: Recording, left: Uncondensed) -> Recording:
+    """The same with these episodes in their places."""
+
+    def replaced(all_: Array, some: Array) -> Array:
+        return all_.reshape(-1, *all_.shape[2:]).at[left.places].set(some).reshape(all_.shape)
+
+    return jax.tree.map(replaced, recordings, left.recordings)
 
 
 def bits(values: PyTree) -> Array:

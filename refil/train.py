@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil import condense, devices, evaluate, loggers, loop, runs, schedule
-from refil.condense import Condensed, Whole
+from refil.condense import Condensed, Uncondensed
 from refil.devices import ALL, SEEDS, Devices
 from refil.experiment import Experiment
 from refil.loop import Training
@@ -26,7 +26,7 @@ from refil.settings import Refused
 
 SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
 MOST_PER_CALL = 1000  # iterations, whatever the speed
-WHOLE_AT_ONCE = 64  # episodes that are saved whole come in so many
+WHOLE_AT_ONCE = 16  # episodes that are saved whole come in so many
 
 
 def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
@@ -54,7 +54,7 @@ class Session:
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
         self.score = devices.jit(self.devices.each(partial(score, loop_), SEEDS))
         self.play_again = devices.jit(partial(condense.play_again, loop_.env))
-        self.differing, self.take, self.put = map(jax.jit, (condense.differing, condense.take, condense.put))
+        self.differing, self.leave, self.put_back = map(jax.jit, (condense.differing, condense.leave, condense.put_back))
         self.copy = jax.jit(partial(jax.tree.map, jnp.copy))
         self.saving: Future[None] | None = None
         self.began = time.monotonic()
@@ -68,12 +68,10 @@ class Session:
     def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
         """Advance, report and save until done or stopped."""
         training, schedule = self.start(resume), self.loop.schedule
-        if np.asarray(training.env_steps).min() < schedule.steps:
+        if not self.done(training):
             self.compile(training)
         iterations, saved_at = 1, time.monotonic()
-        while (steps := np.asarray(training.env_steps)).min() < schedule.steps:
-            if stopped():
-                break
+        while not self.done(training) and not stopped():
             called_at, before = time.monotonic(), np.asarray(training.episodes)
             training = self.advance(training, jnp.int32(iterations))
             played = (np.asarray(training.episodes) - before).max() / schedule.envs  # a call may end early
@@ -88,7 +86,11 @@ class Session:
         self.finish_saving()
         self.save(training)
         self.finish_saving()
-        return bool(steps.min() >= schedule.steps)
+        return self.done(training)
+
+    def done(self, training: Training) -> bool:
+        """Whether all seeds have made their steps."""
+        return bool(np.asarray(training.env_steps).min() >= self.loop.schedule.steps)
 
     def start(self, resume: bool) -> Training:
         """A fresh state, or the saved one."""
@@ -101,13 +103,13 @@ class Session:
         if whole is not None:
             episodes, places = like.replay.recordings, jax.ShapeDtypeStruct((whole,), jnp.int32)
             condensed = jax.eval_shape(partial(condense.condense, self.loop.env), episodes)
-            like = with_episodes(like, (condensed, jax.eval_shape(condense.take, episodes, places)))
+            like = with_episodes(like, (condensed, jax.eval_shape(condense.leave, episodes, places)))
         saved, seconds = self.folder.restore(like)
         self.began -= seconds
         saved = jax.tree.map(jnp.asarray, saved)
         if whole is not None:
-            condensed, kept = saved.replay.recordings
-            saved = with_episodes(saved, self.put(self.play_again(condensed, saved.replay.inserted), kept))
+            condensed, left = saved.replay.recordings
+            saved = with_episodes(saved, self.put_back(self.play_again(condensed, saved.replay.inserted), left))
         return self.devices.share_out(saved)
 
     def compile(self, training: Training) -> None:
@@ -162,20 +164,20 @@ class Session:
 
     def write(self, training: Training, seconds: float, metrics_bytes: int) -> None:
         """Write all that training goes on from, after so many seconds and bytes of metrics, and the models."""
-        models, seeds, kept = training.learner.model, np.asarray(training.seed).tolist(), None
+        models, seeds, whole = training.learner.model, np.asarray(training.seed).tolist(), None
         if self.loop.schedule.condense:
-            condensed, whole = self.condensed(training)
-            training, kept = with_episodes(training, (condensed, whole)), len(whole.places)
-        self.folder.save(training, seconds, metrics_bytes, kept)
+            condensed, left = self.condensed(training)
+            training, whole = with_episodes(training, (condensed, left)), len(left.places)
+        self.folder.save(training, seconds, metrics_bytes, whole)
         self.folder.save_models(models, seeds)
 
-    def condensed(self, training: Training) -> tuple[Condensed, Whole]:
+    def condensed(self, training: Training) -> tuple[Condensed, Uncondensed]:
         """All episodes in little space, and those whole that would not come back to the last bit."""
         episodes = training.replay.recordings
         condensed = condense.condense(self.loop.env, episodes)
         places = np.flatnonzero(self.differing(self.play_again(condensed, training.replay.inserted), episodes))
         # A few sizes only, since each is compiled for; some episodes are then kept twice.
-        return condensed, self.take(episodes, np.resize(places, -(-len(places) // WHOLE_AT_ONCE) * WHOLE_AT_ONCE))
+        return condensed, self.leave(episodes, np.resize(places, -(-len(places) // WHOLE_AT_ONCE) * WHOLE_AT_ONCE))
 
 
 def with_episodes(training: Training, episodes: PyTree) -> Training:

@@ -83,7 +83,7 @@ def test_empty_slots_stay_empty(held):
 def test_episodes_kept_whole_take_their_places(held):
     _, replay = held
     nothing = jax.tree.map(jnp.zeros_like, replay.recordings)
-    filled = condense.put(nothing, condense.take(replay.recordings, jnp.array([1, 7, 7])))  # seeds have six slots each
+    filled = condense.put_back(nothing, condense.leave(replay.recordings, jnp.array([1, 7, 7])))  # seeds have six slots each
     for seed, slot in np.ndindex(2, 6):
         expected = replay.recordings if (seed, slot) in ((0, 1), (1, 1)) else nothing
         jax.tree.map(lambda one, other, at=(seed, slot): np.testing.assert_array_equal(one[at], other[at]), filled, expected)

@@ -1,13 +1,12 @@
 """QTRAN (Attention): a free joint value is learned, and the sum of utilities is held to agree with it (Son et al. 2019)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from refil import td
 from refil.methods._factored import Loss, UtilityOptions, attending, utility, width
@@ -42,15 +41,7 @@ class Qtran(eqx.Module):
     state: Mlp
     actions_read: int = eqx.field(static=True)
 
-    def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
-    ) -> Float[Array, "values ..."]:
-        """The sums."""
-        return Vdn().values(obs, utilities, views, made_of)
+    values = Vdn.values
 
     def summary(self, encode: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
         """The state: what agents gather from everything, averaged over slots, absent ones counting as zero."""

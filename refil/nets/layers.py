@@ -18,13 +18,12 @@ def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
 
 def multiply(rows: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
     """rows @ weight as one flat product: with more axes, XLA's gradient for the CPU is three times slower."""
-    product = multiply_flat if jax.default_backend() == "gpu" else jnp.matmul
-    return product(rows.reshape(-1, rows.shape[-1]), weight).reshape(*rows.shape[:-1], weight.shape[-1])
+    return multiply_flat(rows.reshape(-1, rows.shape[-1]), weight).reshape(*rows.shape[:-1], weight.shape[-1])
 
 
 @jax.custom_vjp
 def multiply_flat(rows: Float[Array, "rows inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "rows outputs"]:
-    """The same for rows in a row, with a gradient for GPUs."""
+    """The same for rows in a row."""
     return rows @ weight
 
 
@@ -38,7 +37,14 @@ multiply_flat.defvjp(lambda rows, weight: (rows @ weight, (rows, weight)), multi
 
 
 def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
-    """one.T @ other in float32, piece by piece of the many rows, so that a GPU has something to do for all of its processors.
+    """one.T @ other in float32."""
+    if jax.default_backend() == "gpu":
+        return in_pieces(one, other)
+    return jnp.matmul(one.T, other, preferred_element_type=jnp.float32)
+
+
+def in_pieces(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
+    """The same, piece by piece of the many rows, so that all processors of a GPU have something to do.
 
     XLA would cut them into pieces as well, but of sizes that it first pads both factors for.
     """

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.nets.layers import columns_together, layer_norm, linear, multiply_flat
+from refil.nets.layers import columns_together, in_pieces, layer_norm, linear, multiply_flat
 
 
 def test_layers_begin_within_one_over_the_root_of_the_fan_in():
@@ -30,18 +30,22 @@ def test_a_layer_norm_is_pytorchs():
     )
 
 
-@pytest.mark.parametrize(
-    "rows", [1, 60, 67, 192, 2 * 131]
-)  # fewer than pieces, many divisors, a prime, more than pieces, few divisors
-def test_the_gradient_for_gpus_is_jaxs_own(rows):
-    keys = jax.random.split(jax.random.key(rows), 3)
-    given = jax.random.normal(keys[0], (rows, 5)), jax.random.normal(keys[1], (5, 3))
-    by = jax.random.normal(keys[2], (rows, 3))
+def test_a_products_gradient_is_jaxs_own():
+    keys = jax.random.split(jax.random.key(0), 3)
+    given = jax.random.normal(keys[0], (60, 5)), jax.random.normal(keys[1], (5, 3))
+    by = jax.random.normal(keys[2], (60, 3))
     ours, theirs = (jax.vjp(product, *given) for product in (multiply_flat, jnp.matmul))
     np.testing.assert_array_equal(ours[0], theirs[0])
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), ours[1](by), theirs[1](by))
 
 
-def test_columns_come_together_in_float32():
+@pytest.mark.parametrize("rows", [1, 60, 67, 192, 2 * 131])  # fewer than pieces, many divisors, a prime, more, few divisors
+def test_pieces_come_to_the_whole(rows):
+    one, other = (jax.random.normal(jax.random.key(width), (rows, width)) for width in (5, 3))
+    np.testing.assert_allclose(in_pieces(one, other), np.asarray(one).T @ np.asarray(other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("add_up", [columns_together, in_pieces])
+def test_columns_come_together_in_float32(add_up):
     many = jnp.full((64 * 300, 1), 1 + 2**-7, jnp.bfloat16)  # added up in bfloat16, these would stop growing at 256
-    np.testing.assert_allclose(columns_together(many, many)[0, 0], 64 * 300 * (1 + 2**-7) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(add_up(many, many)[0, 0], 64 * 300 * (1 + 2**-7) ** 2, rtol=1e-5)

@@ -112,14 +112,18 @@ def update(asked, rows: int):
     def learn(learner, metrics, batches, episodes, words, ready):
         folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=size)))(batches.valid)[0] for size in sizes[:-1]]
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
-        return improve.learn_folded(built, sizes.index(rows), learner, metrics, batches, (*folds, None), episodes, keys, ready)
+
+        def step(so_far, now):
+            return improve.learn_folded(built, sizes.index(rows), *so_far, *now, episodes, ready), None
+
+        return jax.lax.scan(step, (learner, metrics), (batches, (*folds, None), keys))[0]
 
     seeds, updates = asked.options.seeds, asked.options.envs
     batches = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((seeds, updates, asked.options.batch, *leaf.shape[2:]), leaf.dtype),
+        lambda leaf: jax.ShapeDtypeStruct((updates, seeds, asked.options.batch, *leaf.shape[2:]), leaf.dtype),
         begun.replay.recordings,
     )
-    words, ready = jax.ShapeDtypeStruct((seeds, updates, 2), jnp.uint32), jax.ShapeDtypeStruct((seeds,), bool)
+    words, ready = jax.ShapeDtypeStruct((updates, seeds, 2), jnp.uint32), jax.ShapeDtypeStruct((seeds,), bool)
     return learn, (begun.learner, begun.metrics, batches, begun.episodes, words, ready)
 
 

@@ -32,6 +32,11 @@ class Devices:
         """The same arrays, each seed's part on its device."""
         return tree if len(self) == 1 else jax.device_put(tree, NamedSharding(self.mesh, SEEDS))
 
+    def shared_out(self, tree: PyTree) -> PyTree:
+        """What arrays like these are like once they are shared out."""
+        where = None if len(self) == 1 else NamedSharding(self.mesh, SEEDS)
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), tree)
+
     def each(self, function: Callable[..., PyTree], *taken: PartitionSpec) -> Callable[..., PyTree]:
         """The function of all seeds as one that each device runs for its own; `taken` says how arguments are shared out.
 

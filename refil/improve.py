@@ -14,7 +14,7 @@ from refil.replay import Replay
 from refil.schedule import LEARN, Loop, keys_for
 from refil.types import Recording
 
-TOGETHER = 8  # updates at most whose batches are drawn and folded in one go: the longest of all decides how far they fold
+TOGETHER = 8  # updates at most whose batches are drawn and given places in one go
 Metrics = dict[str, Float[Array, "..."]]  # for each seed, or for one
 
 
@@ -49,28 +49,51 @@ def improve_some(
     keys: Key[Array, "seeds updates 2"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Metrics]:
-    """Some updates, all of a seed folded alike.
-
-    How few rows a seed's batches can be folded onto differs as widely as what seeds have learned. So seeds learn in groups
-    of about equal need, and a group in which no seed is ready costs nothing.
-    """
+    """Some updates, each on as few rows as its batches can be folded onto."""
     batch = loop.schedule.batch
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, batch, keys[:, :, 0]))
 
     sizes = fold.sizes(batch, loop.schedule.fold)
     folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < batch]
-    fitting = jnp.stack([*(fits.all(axis=1) for _, fits in folds), jnp.ones_like(ready)])
-    choice = jnp.where(ready, 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
-    order = jnp.argsort(choice)
-    branches = [idle, *(partial(learn_folded, loop, number) for number in range(len(sizes)))]
+    fitting = jnp.stack([*(fits for _, fits in folds), jnp.ones(keys.shape[:2], bool)])
+    choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
+    places = *(places for places, _ in folds), None  # the last has all episodes as they are
+
+    def step(so_far: tuple[Learner, Metrics], now: PyTree) -> tuple[tuple[Learner, Metrics], None]:
+        *of_update, number = now
+        return improve_once(loop, *so_far, *of_update, episodes + number, ready), None
+
+    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (choice, batches, places, keys[:, :, 1]))
+    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(keys.shape[1])))[0]
+
+
+def improve_once(
+    loop: Loop,
+    learner: Learner,
+    metrics: Metrics,
+    choice: Int[Array, " seeds"],
+    batch: Recording,
+    places: tuple[Places | None, ...],
+    keys: Key[Array, " seeds"],
+    episodes: Int[Array, " seeds"],
+    ready: Bool[Array, " seeds"],
+) -> tuple[Learner, Metrics]:
+    """One update of every seed.
+
+    How few rows a seed's batch can be folded onto differs as widely as what seeds have learned. So seeds learn in groups of
+    about equal need, and a group in which no seed is ready costs nothing.
+    """
+    branches = [idle, *(partial(learn_folded, loop, number) for number in range(len(places)))]
 
     def learn_group(group: PyTree) -> tuple[Learner, Metrics]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
 
-    places = *(places for places, _ in folds), None  # the last has all episodes as they are
-    seeds = choice, learner, metrics, batches, places, episodes, keys[:, :, 1], ready
+    seeds = choice, learner, metrics, batch, places, keys, episodes, ready
     size = group_size(len(ready))
+    if size == len(ready):
+        return learn_group(seeds)
+    order = jnp.argsort(choice)
     groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
     learned = jax.lax.map(learn_group, groups)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], learned)
@@ -93,13 +116,13 @@ def learn_folded(
     number: int,
     learner: Learner,
     metrics: Metrics,
-    batches: Recording,
+    batch: Recording,
     places: tuple[Places | None, ...],
+    keys: Key[Array, " seeds"],
     episodes: Int[Array, " seeds"],
-    keys: Key[Array, "seeds updates"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Metrics]:
-    """A group of seeds learns from each of its batches in turn, folded the way that this number says."""
+    """A group of seeds learns from a batch each, folded the way that this number says."""
 
     def update(
         learner: Learner, batch: Recording, places: Places | None, episodes: Array, key: PRNGKeyArray
@@ -108,16 +131,10 @@ def learn_folded(
         learner, metrics = learn.update(loop.method, loop.optimiser, learner, recalled, key, loop.activations)
         return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics
 
-    def step(so_far: tuple[Learner, Metrics], now: tuple[Recording, Places | None, Array, Array]) -> tuple[PyTree, None]:
-        learner, sums = so_far
-        batch, places, keys, number = now
-        over_seeds = for_one if len(ready) == 1 else jax.vmap
-        learned, metrics = over_seeds(update)(learner, batch, places, episodes + number, keys)
-        after = learned, jax.tree.map(jnp.add, sums, metrics)
-        return jax.tree.map(partial(collect.keep, ready), after, so_far), None
-
-    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (batches, places[number], keys))
-    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(keys.shape[1])))[0]
+    over_seeds = for_one if len(ready) == 1 else jax.vmap
+    learned, found = over_seeds(update)(learner, batch, places[number], episodes, keys)
+    after = learned, jax.tree.map(jnp.add, metrics, found)
+    return jax.tree.map(partial(collect.keep, ready), after, (learner, metrics))
 
 
 def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:

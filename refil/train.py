@@ -68,8 +68,6 @@ class Session:
     def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
         """Advance, report and save until done or stopped."""
         training, schedule = self.start(resume), self.loop.schedule
-        if not self.done(training):
-            self.compile(training)
         iterations, saved_at = 1, time.monotonic()
         while not self.done(training) and not stopped():
             called_at, before = time.monotonic(), np.asarray(training.episodes)
@@ -93,12 +91,21 @@ class Session:
         return bool(np.asarray(training.env_steps).min() >= self.loop.schedule.steps)
 
     def start(self, resume: bool) -> Training:
-        """A fresh state, or the saved one."""
-        begin = partial(loop.begin, self.loop)
-        if not resume or not self.folder.saved:
-            self.folder.restart()
-            return self.devices.share_out(jax.jit(begin)())
-        like = jax.eval_shape(begin)
+        """A fresh state, or the saved one, and all that takes long compiled, unless there is nothing left to do."""
+        begin = jax.jit(partial(loop.begin, self.loop)).lower()
+        like = self.devices.shared_out(begin.out_info)
+        if resume and self.folder.saved:
+            training = self.devices.share_out(self.restored(like))
+            if not self.done(training):
+                self.compile(training)
+            return training
+        self.folder.restart()
+        begun = self.threads.submit(lambda: begin.compile()())
+        self.compile(like)
+        return self.devices.share_out(begun.result())
+
+    def restored(self, like: Training) -> Training:
+        """What was saved of a state like this."""
         whole = self.folder.episodes_whole
         if whole is not None:
             episodes, places = like.replay.recordings, jax.ShapeDtypeStruct((whole,), jnp.int32)
@@ -110,10 +117,10 @@ class Session:
         if whole is not None:
             condensed, left = saved.replay.recordings
             saved = with_episodes(saved, self.put_back(self.play_again(condensed, saved.replay.inserted), left))
-        return self.devices.share_out(saved)
+        return saved
 
     def compile(self, training: Training) -> None:
-        """Compile what takes long, side by side; all else is compiled when it is first called."""
+        """Compile what takes long, side by side, for a state like this; all else is compiled when it is first called."""
         lowered = self.advance.lower(training, jnp.int32(1)), self.score.lower(training)
         self.advance, self.score = self.threads.map(lambda each: each.compile(), lowered)
 

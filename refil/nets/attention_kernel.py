@@ -66,6 +66,7 @@ def planned(projected: Array, views: Array, size: int, heads: int, summed: bool)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5))
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))  # so that layers of one size are written as a kernel once
 def gather(
     projected: Float[Array, "instants entities columns"],
     views: Bool[Array, "views instants agents entities"],
@@ -96,6 +97,7 @@ def gather_forward(
     return gather(projected, views, size, heads, summed, interpret), (projected, views)
 
 
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def gather_backward(
     size: int, heads: int, summed: bool, interpret: bool, kept: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, None]:

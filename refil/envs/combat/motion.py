@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil.envs.combat.unit import Traits
-from refil.envs.combat.world import Arena, Game, World, length, of, over_batch
+from refil.envs.combat.world import Arena, Game, World, in_turn, length, of, over_batch
 
 # Degrees off a unit's course, nearest first, and what a step on each is worth.
 HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 110: 0.25, -110: 0.25}
@@ -25,6 +25,7 @@ ASIDE = 0.05  # the part of that which goes in a direction of the unit's own
 GOLDEN = math.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
 TOUCH = 0.05  # one nearer than this to an idle friend in its way pushes it
 
+Number = Shaped[Array, ""] | float | int
 Place = tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]  # x and y, or a step along them
 
 
@@ -60,7 +61,7 @@ def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
     now = pairs(world.x, world.y, contact)
     if game.rules.idle_yields > 0:
         step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
-    *turned, veer = turned_aside(now, step, world.veer, game.rules.turning)
+    *turned, veer = turned_aside(now, step, world.veer, game)
     step = inside(world, along_body(world, now, turned, game), traits, game.arena)
     part = free_part(now, step)
     x, y = world.x + part * step[0], world.y + part * step[1]
@@ -94,24 +95,30 @@ def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *bat
 
 
 def turned_aside(
-    now: Pairs, step: Place, veer: Int[Array, "units *batch"], furthest: float
+    now: Pairs, step: Place, veer: Int[Array, "units *batch"], game: Game
 ) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Int[Array, "units *batch"]]:
     """Each unit's step on the heading that gets it furthest, all in all: its course where nothing is in the way.
 
     Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
     """
     may, way = allowed(now, step), length(*step)
-    best_x, best_y, best, side = *step, jnp.full_like(way, -jnp.inf), jnp.zeros_like(veer)
-    for angle, worth in HEADINGS.items():  # written out: nine is no size for an axis in a kernel
-        if abs(angle) > furthest:
-            continue
-        cosine, sine, to = math.cos(math.radians(angle)), math.sin(math.radians(angle)), (angle > 0) - (angle < 0)
+
+    def compare(so_far: tuple[Array, ...], cosine: Number, sine: Number, worth: Number, to: Number) -> tuple[Array, ...]:
+        best_x, best_y, best, side = so_far
         x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]
         excess = jnp.maximum((into(now, (x, y)) - may).max(axis=0), 0.0)
         score = worth * jnp.where(veer * to < 0, BACK, 1.0) * (way - excess)
         better = score > best
         best_x, best_y, best = jnp.where(better, x, best_x), jnp.where(better, y, best_y), jnp.where(better, score, best)
-        side = jnp.where(better, to, side)
+        return best_x, best_y, best, jnp.where(better, to, side)
+
+    headings = [
+        (math.cos(math.radians(angle)), math.sin(math.radians(angle)), worth, (angle > 0) - (angle < 0))
+        for angle, worth in HEADINGS.items()
+        if abs(angle) <= game.rules.turning
+    ]
+    start = *step, jnp.full_like(way, -jnp.inf), jnp.zeros_like(veer)
+    best_x, best_y, best, side = in_turn(compare, start, headings, game)
     goes = best > 0
     return jnp.where(goes, best_x, 0.0), jnp.where(goes, best_y, 0.0), side.astype(veer.dtype)
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from refil.envs.combat import motion, targeting
 from refil.envs.combat.rules import JITTER, QUIET
 from refil.envs.combat.unit import Shots, Traits
-from refil.envs.combat.world import NOBODY, Game, World, length, of, over_batch, row
+from refil.envs.combat.world import NOBODY, Game, World, in_turn, length, of, over_batch, row
 
 UNROLLED = 64  # shots that are written out one after another
 
@@ -107,7 +107,7 @@ def struck(
     """
     most = max(unit.strikes for unit in game.table.units)
 
-    def shot(number: Int[Array, ""] | int, now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def shot(now: tuple[Array, Array, Array], number: Int[Array, ""] | int) -> tuple[Array, Array, Array]:
         health, shield, attacker = now
         blows, strikes = row(power, number, game), row(traits.strikes, number, game)
         for strike in range(most):
@@ -119,10 +119,9 @@ def struck(
 
     now = world.health, world.shield, world.attacker
     if game.units > UNROLLED:
-        now = jax.lax.fori_loop(0, game.units, shot, now, unroll=UNROLLED)
-    else:  # written out, so that all blows are one pass over the battles
-        for number in range(game.units):
-            now = shot(number, now)
+        now = jax.lax.fori_loop(0, game.units, lambda number, now: shot(now, number), now, unroll=UNROLLED)
+    else:
+        now = in_turn(shot, now, [(number,) for number in range(game.units)], game)
     health, shield, attacker = now
     after = replace(world, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
     return after, power.max(axis=0) > 0

@@ -6,8 +6,9 @@ is the unit in question and the first one the other, over which it sums up or ch
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,7 @@ from refil.envs.combat.rules import Rules
 from refil.envs.combat.unit import Table
 
 NOBODY = -1
+Constants = tuple[float | int, ...]
 
 
 class World(eqx.Module):
@@ -133,6 +135,22 @@ def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""] | int, game
     if game.in_kernel:
         return jnp.where(over_batch(jnp.arange(len(values)) == number, values), values, 0).sum(axis=0)
     return jax.lax.dynamic_index_in_dim(values, number, keepdims=False)
+
+
+def in_turn(function: Callable[..., Any], now: Any, rows: Sequence[Constants], game: Game) -> Any:
+    """What comes of applying `now = function(now, *row)` for each of these rows.
+
+    Written out, so that all is one pass over the battles; within a kernel as a loop, which compiles in a third of the time.
+    """
+    if not game.in_kernel:
+        return reduce(lambda now, row: function(now, *row), rows, now)
+
+    def chosen(number: Int[Array, ""], constants: Constants) -> Shaped[Array, ""]:
+        kind = jnp.result_type(*constants)  # Triton cannot choose between two plain numbers, only multiply and add them
+        return sum((number == place).astype(kind) * constant for place, constant in enumerate(constants))
+
+    columns = list(zip(*rows, strict=True))
+    return jax.lax.fori_loop(0, len(rows), lambda i, now: function(now, *(chosen(i, column) for column in columns)), now)
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -103,7 +103,7 @@ def kernels(program: str) -> list[Kernel]:
 
 def update(asked, rows: int):
     """Eight updates of each seed, folded onto so many rows, and what they take."""
-    from refil import experiment, fold, improve, loop
+    from refil import collect, experiment, fold, improve, loop
 
     jax.config.update("jax_default_matmul_precision", experiment.PRODUCTS[asked.options.precision])
     built, sizes = asked.build(), fold.sizes(asked.options.batch, asked.options.fold)
@@ -114,7 +114,9 @@ def update(asked, rows: int):
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
 
         def step(so_far, now):
-            return improve.learn_folded(built, sizes.index(rows), *so_far, *now, episodes, ready), None
+            gradient, found = improve.gradients(built, sizes.index(rows), so_far[0], *now)
+            after = improve.follow(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
+            return jax.tree.map(partial(collect.keep, ready), after, so_far), None
 
         return jax.lax.scan(step, (learner, metrics), (batches, (*folds, None), keys))[0]
 

@@ -81,22 +81,28 @@ def improve_once(
 ) -> tuple[Learner, Metrics]:
     """One update of every seed.
 
-    How few rows a seed's batch can be folded onto differs as widely as what seeds have learned. So seeds learn in groups of
-    about equal need, and a group in which no seed is ready costs nothing.
+    How few rows a seed's batch can be folded onto differs as widely as what seeds have learned. So seeds come in groups of
+    about equal need, and a group in which no seed is ready costs nothing. The gradient alone depends on how a batch is
+    folded: what follows from it is worked out once for all, and nothing else has to be copied out of a branch.
     """
-    branches = [idle, *(partial(learn_folded, loop, number) for number in range(len(places)))]
+    size = group_size(len(ready))
+    nothing = {name: jnp.zeros(size) for name in metrics}
+    branches = [partial(idle, nothing), *(partial(gradients, loop, number) for number in range(len(places)))]
 
-    def learn_group(group: PyTree) -> tuple[Learner, Metrics]:
+    def of_group(group: PyTree) -> tuple[Array, Metrics]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
 
-    seeds = choice, learner, metrics, batch, places, keys, episodes, ready
-    size = group_size(len(ready))
+    seeds = choice, learner, batch, places, keys
     if size == len(ready):
-        return learn_group(seeds)
-    order = jnp.argsort(choice)
-    groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
-    learned = jax.lax.map(learn_group, groups)
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], learned)
+        gradient, found = of_group(seeds)
+    else:
+        order = jnp.argsort(choice)
+        groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
+        by_group = jax.lax.map(of_group, groups)
+        gradient, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
+
+    after = follow(loop, learner, gradient, episodes), jax.tree.map(jnp.add, metrics, found)
+    return jax.tree.map(partial(collect.keep, ready), after, (learner, metrics))
 
 
 def group_size(seeds: int) -> int:
@@ -106,35 +112,37 @@ def group_size(seeds: int) -> int:
     return max(size for size in range(1, 9) if seeds % size == 0)
 
 
-def idle(learner: Learner, metrics: Metrics, *rest: PyTree) -> tuple[Learner, Metrics]:
-    """No update."""
-    return learner, metrics
+def idle(nothing: Metrics, learner: Learner, *rest: PyTree) -> tuple[Float[Array, "seeds parameters"], Metrics]:
+    """No gradient."""
+    return jnp.zeros_like(learner.parameters), nothing
 
 
-def learn_folded(
+def gradients(
     loop: Loop,
     number: int,
     learner: Learner,
-    metrics: Metrics,
     batch: Recording,
     places: tuple[Places | None, ...],
     keys: Key[Array, " seeds"],
-    episodes: Int[Array, " seeds"],
-    ready: Bool[Array, " seeds"],
-) -> tuple[Learner, Metrics]:
-    """A group of seeds learns from a batch each, folded the way that this number says."""
+) -> tuple[Float[Array, "seeds parameters"], Metrics]:
+    """Those of a group of seeds, from a batch each, folded the way that this number says."""
 
-    def update(
-        learner: Learner, batch: Recording, places: Places | None, episodes: Array, key: PRNGKeyArray
-    ) -> tuple[Learner, Metrics]:
-        recalled = collect.recall(loop.env, batch, places)
-        learner, metrics = learn.update(loop.method, loop.optimiser, learner, recalled, key, loop.activations)
-        return learn.copy_target(learner, episodes, loop.schedule.target_every), metrics
+    def gradient(learner: Learner, batch: Recording, places: Places | None, key: PRNGKeyArray) -> tuple[Array, Metrics]:
+        return learn.gradient(loop.method, learner, collect.recall(loop.env, batch, places), key, loop.activations)
 
-    over_seeds = for_one if len(ready) == 1 else jax.vmap
-    learned, found = over_seeds(update)(learner, batch, places[number], episodes, keys)
-    after = learned, jax.tree.map(jnp.add, metrics, found)
-    return jax.tree.map(partial(collect.keep, ready), after, (learner, metrics))
+    over_seeds = for_one if len(keys) == 1 else jax.vmap
+    return over_seeds(gradient)(learner, batch, places[number], keys)
+
+
+def follow(
+    loop: Loop, learner: Learner, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]
+) -> Learner:
+    """Every seed one step further, its target copied where that is due."""
+
+    def one(learner: Learner, gradient: Array, episodes: Array) -> Learner:
+        return learn.copy_target(learn.follow(loop.optimiser, learner, gradient), episodes, loop.schedule.target_every)
+
+    return jax.vmap(one)(learner, gradient, episodes)
 
 
 def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:

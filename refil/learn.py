@@ -95,16 +95,27 @@ def update(
     activations: DTypeLike = jnp.float32,
 ) -> tuple[Learner, dict[str, Float[Array, ""]]]:
     """Learn from a batch of episodes, with networks whose rows are numbers of this type."""
+    row, metrics = gradient(method, learner, episodes, key, activations)
+    return follow(optimiser, learner, row), metrics
+
+
+def gradient(
+    method: Method, learner: Learner, episodes: Episode, key: PRNGKeyArray, activations: DTypeLike = jnp.float32
+) -> tuple[Float[Array, " parameters"], dict[str, Float[Array, ""]]]:
+    """Of the loss of a batch of episodes, and what is to be said of it."""
 
     def loss_of(model: Model) -> tuple[Array, dict[str, Array]]:
         return method.loss(*working_in(activations, model, learner.target, episodes), key)
 
-    (loss, metrics), gradients = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
-    gradient = learner.layout.row(gradients)
+    (loss, metrics), by_network = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
+    row = learner.layout.row(by_network)
+    return row, metrics | {"loss": loss, "gradient_norm": optax.tree.norm(row)}
+
+
+def follow(optimiser: optax.GradientTransformation, learner: Learner, gradient: Float[Array, " parameters"]) -> Learner:
+    """The learner one step further down this gradient."""
     changes, state = optimiser.update(gradient, learner.optimiser)
-    metrics = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(gradient)}
-    after = replace(learner, parameters=learner.parameters + changes, optimiser=state, updates=learner.updates + 1)
-    return after, metrics
+    return replace(learner, parameters=learner.parameters + changes, optimiser=state, updates=learner.updates + 1)
 
 
 def working_in(kind: DTypeLike, model: Model, target: Model, episodes: Episode) -> tuple[Model, Model, Episode]:

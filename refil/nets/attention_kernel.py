@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jaxtyping import Array, Bool, Float, Int8
+from jaxtyping import Array, Bool, Float, Int, Int8
 
 from refil.nets.shares import shares
 from refil.pallas_gpu import LEAST, available, power_of_two, triton
@@ -45,12 +45,12 @@ class Plan(NamedTuple):
         """Columns of what is gathered."""
         return self.gained if self.summed else self.gained * self.heads
 
-    def columns(self, part: int, head: int) -> pl.Slice:
+    def columns(self, part: int, head: Int[Array, ""]) -> pl.Slice:
         """Of a head's queries (part 0), keys (1) or gains (2)."""
         width = self.gained if part == 2 else self.size // self.heads
         return pl.ds(part * self.size + head * width, width)
 
-    def agents_rows(self, ref, view: int, head: int):
+    def agents_rows(self, ref, view: int, head: Int[Array, ""] | int):
         """Where a head's gains through a view are or go, for each row of a program; and which rows are agents with gains."""
         row, column = jnp.arange(self.rows), jnp.arange(self.gained)
         place, first = row // self.entities * self.agents + row % self.entities, 0 if self.summed else head * self.gained
@@ -164,31 +164,33 @@ def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
     """A program's instants."""
     views = range(len(seen_ref))
     seen = [seen_ref[view] != 0 for view in views]
-    totals = [0.0 for _ in views]
 
-    def write(view: int, head: int, values: Array) -> None:
+    def write(view: int, head: Int[Array, ""] | int, values: Array) -> None:
         where, acting = plan.agents_rows(gathered_ref, view, head)
         triton.store(where, values.astype(gathered_ref.dtype), mask=acting)
 
-    for head in range(plan.heads):
+    def add_head(head: Int[Array, ""], totals: list[Array]) -> list[Array]:
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         logits = product(queries, keys.T) * queries.shape[1] ** -0.5
+        gathered = [product(shares(logits, each).astype(gains.dtype), gains) for each in seen]
+        if plan.summed:
+            return [total + each for total, each in zip(totals, gathered, strict=True)]
         for view in views:
-            gathered = product(shares(logits, seen[view]).astype(gains.dtype), gains)
-            if plan.summed:
-                totals[view] += gathered
-            else:
-                write(view, head, gathered)
-    if plan.summed:
-        for view in views:
-            write(view, 0, totals[view])
+            write(view, head, gathered[view])
+        return totals
+
+    nothing = [jnp.zeros((plan.rows, plan.gained)) for _ in views if plan.summed]
+    totals = jax.lax.fori_loop(0, plan.heads, add_head, nothing)  # written out, heads would overflow the registers
+    for view, total in enumerate(totals):
+        write(view, 0, total)
 
 
 def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_ref) -> None:
     """The gradient of a program's rows. Who is no agent sees nothing, so that its queries' gradient is 0."""
     views = range(len(seen_ref))
     seen = [seen_ref[view] != 0 for view in views]
-    for head in range(plan.heads):
+
+    def trace_head(head: Int[Array, ""], _: None) -> None:
         queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         scale = queries.shape[1] ** -0.5
         logits = product(queries, keys.T) * scale
@@ -204,3 +206,5 @@ def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_re
         parts = product(by_logits, keys), product(by_logits.T, queries), by_gains
         for number, part in enumerate(parts):
             by_rows_ref[:, plan.columns(number, head)] = part.astype(by_rows_ref.dtype)
+
+    jax.lax.fori_loop(0, plan.heads, trace_head, None)

@@ -55,6 +55,8 @@ class Kernel:
 
 def compiled_for_h200(function, *arguments) -> str:
     """The program that XLA makes of a function, as text."""
+    from refil.devices import OPTIONS
+
     known = xla_bridge.canonicalize_platform  # it would look for a GPU
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
     devices = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
@@ -63,7 +65,7 @@ def compiled_for_h200(function, *arguments) -> str:
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere), arguments)
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        return jax.jit(function).lower(*shapes).compile().as_text()
+        return jax.jit(function, compiler_options=OPTIONS).lower(*shapes).compile().as_text()
 
 
 def bytes_of(shape: str) -> int:

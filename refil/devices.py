@@ -11,9 +11,11 @@ from jaxtyping import PyTree
 
 SEEDS = PartitionSpec("seeds")  # arrays whose first axis is shared out
 ALL = PartitionSpec()  # arrays that every device has whole
-OPTIONS: dict[str, str | bool] = {
+Option = str | bool | int
+OPTIONS: dict[str, Option] = {
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",  # kernels overlap that need not wait for each other
     "xla_gpu_experimental_enable_fusion_autotuner": False,  # trying out every fusion twice takes most of the compiling
+    "xla_gpu_dot_merger_threshold_mb": 4,  # larger products of the same rows stay apart: merged, each part is copied out again
 }
 
 
@@ -53,12 +55,12 @@ def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree
 
 
 @cache
-def known_options() -> dict[str, str | bool]:
+def known_options() -> dict[str, Option]:
     """Those of `OPTIONS` that this version of XLA knows; none where there is no GPU."""
     return {name: value for name, value in OPTIONS.items() if jax.default_backend() == "gpu" and is_known(name, value)}
 
 
-def is_known(option: str, value: str | bool) -> bool:
+def is_known(option: str, value: Option) -> bool:
     """Whether XLA compiles with this option."""
     try:
         jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()

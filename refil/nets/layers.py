@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+ALIGNED = 8  # numbers that a GPU's matrix units read at once
 MOST_PIECES = 64  # that many rows are cut into, at most, where a GPU adds up over them
 
 
@@ -53,6 +54,20 @@ def in_pieces(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -
     return jnp.einsum("prf,prs->pfs", *parts, preferred_element_type=jnp.float32).sum(axis=0)
 
 
+def aligned(
+    rows: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, " outputs"]
+) -> tuple[Float[Array, "*batch wider"], Float[Array, "wider outputs"]]:
+    """Two factors of rows @ weight + bias, as wide as a GPU reads best.
+
+    The bias is what a further column of ones is multiplied with. So no kernel is needed to add it, and none to sum up its
+    gradient; what is left up to a good width is zero.
+    """
+    missing = -(rows.shape[-1] + 1) % ALIGNED
+    ones, none = jnp.ones((*rows.shape[:-1], 1), rows.dtype), jnp.zeros((*rows.shape[:-1], missing), rows.dtype)
+    zeros = jnp.zeros((missing, len(bias)), weight.dtype)
+    return jnp.concatenate([rows, ones, none], axis=-1), jnp.concatenate([weight, bias[None], zeros])
+
+
 class Linear(eqx.Module):
     """rows @ weight + bias."""
 
@@ -60,6 +75,8 @@ class Linear(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        if jax.default_backend() == "gpu" and rows.shape[-1] % ALIGNED:
+            return multiply(*aligned(rows, self.weight, self.bias))
         return multiply(rows, self.weight) + self.bias
 
     def then(self, following: "Linear") -> "Linear":

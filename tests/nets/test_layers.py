@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.nets.layers import columns_together, in_pieces, layer_norm, linear, multiply_flat
+from refil.nets.layers import ALIGNED, aligned, columns_together, in_pieces, layer_norm, linear, multiply, multiply_flat
 
 
 def test_layers_begin_within_one_over_the_root_of_the_fan_in():
@@ -37,6 +37,18 @@ def test_a_products_gradient_is_jaxs_own():
     ours, theirs = (jax.vjp(product, *given) for product in (multiply_flat, jnp.matmul))
     np.testing.assert_array_equal(ours[0], theirs[0])
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), ours[1](by), theirs[1](by))
+
+
+@pytest.mark.parametrize("inputs", [5, 7, 8, 15])  # room to spare, just enough, none
+def test_a_bias_may_be_a_row_of_the_weights(inputs):
+    layer, rows = linear(inputs, 3, jax.random.key(0)), jax.random.normal(jax.random.key(1), (4, 6, inputs))
+    wide = aligned(rows, layer.weight, layer.bias)
+    assert wide[0].shape[-1] == len(wide[1]) == -(-(inputs + 1) // ALIGNED) * ALIGNED
+    np.testing.assert_allclose(multiply(*wide), layer(rows), atol=1e-6)
+
+    ours = jax.grad(lambda layer: (multiply(*aligned(rows, layer.weight, layer.bias)) ** 2).sum())(layer)
+    theirs = jax.grad(lambda layer: ((rows @ layer.weight + layer.bias) ** 2).sum())(layer)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4), ours, theirs)
 
 
 @pytest.mark.parametrize("rows", [1, 60, 67, 192, 2 * 131])  # fewer than pieces, many divisors, a prime, more, few divisors

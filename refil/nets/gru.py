@@ -34,10 +34,11 @@ class Gru(eqx.Module):
         self, inputs: Float[Array, "time *batch inputs"], first: Bool[Array, "time ..."]
     ) -> Float[Array, "time *batch size"]:
         """The memory after each instant, starting from nothing wherever an instant is the first."""
-        gates = self.from_input(inputs).reshape(len(inputs), -1, self.from_input.weight.shape[1])
+        gates = multiply(inputs, self.from_input.weight).reshape(len(inputs), -1, self.from_input.weight.shape[1])
         first = jnp.broadcast_to(first, (*inputs.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
-        exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self.from_memory)  # rounding would add up over time
-        return remember_all(exact, gates, first).reshape(*inputs.shape[:-1], -1)
+        weights = self.from_memory.weight, jnp.stack([self.from_input.bias, self.from_memory.bias])
+        exact = (leaf.astype(jnp.float32) for leaf in weights)  # rounding would add up over time
+        return remember_all(*exact, gates, first).reshape(*inputs.shape[:-1], -1)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
@@ -58,40 +59,47 @@ def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Ar
 
 @jax.custom_vjp
 def remember_all(
-    from_memory: Linear, gates: Float[Array, "time rows gates"], first: Bool[Array, "time rows 1"]
+    weight: Float[Array, "size gates"],
+    biases: Float[Array, "2 gates"],
+    gates: Float[Array, "time rows gates"],
+    first: Bool[Array, "time rows 1"],
 ) -> Float[Array, "time rows size"]:
-    """All memories, given the inputs' shares of the gates, and as exact as these are; in between they are float32."""
-    forward = gru_kernel.remember if gru_kernel.fits(from_memory.weight) else remember
-    return forward(from_memory.weight, from_memory.bias, gates, first)
+    """All memories, given the inputs' shares of the gates, and as exact as these are; in between they are float32.
+
+    The first of the biases is the inputs': added here, it costs no pass over all instants.
+    """
+    forward = gru_kernel.remember if gru_kernel.fits(weight) else remember
+    return forward(weight, biases, gates, first)
 
 
-def remember_forward(from_memory: Linear, gates: Array, first: Array) -> tuple[Array, tuple[Linear, Array, Array, Array, Any]]:
+def remember_forward(weight: Array, biases: Array, gates: Array, first: Array) -> tuple[Array, tuple[Any, ...]]:
     """All memories, and what their gradient needs: from the plain loop every instant's gates, from the kernel nothing more."""
-    if gru_kernel.fits(from_memory.weight):
-        memories, opened = remember_all(from_memory, gates, first), None
+    if gru_kernel.fits(weight):
+        memories, opened = remember_all(weight, biases, gates, first), None
     else:
-        memories, *opened = in_turn(from_memory.weight, from_memory.bias, gates, first)
-    return memories, (from_memory, gates, first, memories, opened)
+        memories, *opened = in_turn(weight, biases, gates, first)
+    return memories, (weight, biases, gates, first, memories, opened)
 
 
-def remember_backward(kept: tuple[Linear, Array, Array, Array, Any], gradient: Array) -> tuple[Linear, Array, None]:
+def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
     """Each gate's gradient is the memory's times a factor that is known beforehand."""
-    from_memory, gates, first, memories, opened = kept
+    weight, biases, gates, first, memories, opened = kept
     before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]).astype(jnp.float32))
     # On a GPU it is quicker to work the gates out again, all instants at once, than to have the kernel write them down.
-    reset, update, new, new_mem = opened or step(gates, from_memory(before), before)[1:]
+    reset, update, new, new_mem = opened or step(gates + biases[0], multiply(before, weight) + biases[1], before)[1:]
     by_new = (1 - update) * (1 - new**2)
     by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
     by_recalled = tuple(part.astype(gates.dtype) for part in by_recalled)
-    backward = gru_kernel.trace_back if gru_kernel.fits(from_memory.weight) else trace_back
-    total = backward(from_memory.weight, by_recalled, update.astype(gates.dtype), first, gradient)
+    backward = gru_kernel.trace_back if gru_kernel.fits(weight) else trace_back
+    total = backward(weight, by_recalled, update.astype(gates.dtype), first, gradient)
     # Part by part, so that what is recalled is worked out where it is used and never written down as a whole.
     recalled = [flat(total * part) for part in by_recalled]
     rows = flat(before.astype(gates.dtype))
     by_weight = jnp.concatenate([columns_together(rows, part) for part in recalled], axis=-1)
-    by_bias = jnp.concatenate([part.sum(axis=0, dtype=jnp.float32) for part in recalled])
-    given = jnp.concatenate([total * by_recalled[0], total * by_recalled[1], total * by_new], axis=-1)
-    return Linear(by_weight, by_bias), given.astype(gates.dtype), None
+    given = jnp.concatenate([total * by_recalled[0], total * by_recalled[1], total * by_new], axis=-1).astype(gates.dtype)
+    from_memory = jnp.concatenate([part.sum(axis=0, dtype=jnp.float32) for part in recalled])
+    by_biases = jnp.stack([given.sum(axis=(0, 1), dtype=jnp.float32), from_memory])
+    return by_weight, by_biases, given, None
 
 
 def flat(rows: Float[Array, "time rows size"]) -> Float[Array, "all_rows size"]:
@@ -103,19 +111,19 @@ remember_all.defvjp(remember_forward, remember_backward)
 
 
 def remember(
-    weight: Float[Array, "size gates"], bias: Float[Array, " gates"], gates: Array, first: Bool[Array, "time rows 1"]
+    weight: Float[Array, "size gates"], biases: Float[Array, "2 gates"], gates: Array, first: Bool[Array, "time rows 1"]
 ) -> Float[Array, "time rows size"]:
     """All memories, one instant after another."""
-    return in_turn(weight, bias, gates, first)[0]
+    return in_turn(weight, biases, gates, first)[0]
 
 
-def in_turn(weight: Array, bias: Array, gates: Array, first: Array) -> tuple[Array, Array, Array, Array, Array]:
+def in_turn(weight: Array, biases: Array, gates: Array, first: Array) -> tuple[Array, Array, Array, Array, Array]:
     """The same, and with each memory what it was made of (see `step`)."""
 
     def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         gates, first = now
         memory = jnp.where(first, 0.0, memory)
-        memory, *opened = step(gates, multiply(memory, weight) + bias, memory)
+        memory, *opened = step(gates + biases[0], multiply(memory, weight) + biases[1], memory)
         return memory, (memory.astype(gates.dtype), *opened)
 
     return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight))), (gates, first))[1]

@@ -24,13 +24,13 @@ def fits(weight: Float[Array, "size gates"]) -> bool:
 
 def remember(
     weight: Float[Array, "size gates"],
-    bias: Float[Array, " gates"],
+    biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
     first: Bool[Array, "time rows 1"],
     interpret: bool = False,
 ) -> Float[Array, "time rows size"]:
     """`gru.remember`."""
-    return through_time(remember_rows, [weight, bias], [gates, continues(first)], len(weight), interpret)
+    return through_time(remember_rows, [weight, biases], [gates, continues(first)], len(weight), interpret)
 
 
 def trace_back(
@@ -70,11 +70,13 @@ def through_time(
     return result[:, :rows]
 
 
-def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continues_ref, memory_ref) -> None:
+def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, continues_ref, memory_ref) -> None:
     """Every memory of these rows. What an instant reads is fetched one instant ahead, so that none waits for it."""
     parts = [pl.ds(part * size, size) for part in range(3)]
     kind = gates_ref.dtype  # of products; the memory itself is float32
-    weights, biases = [weight_ref[:, part].astype(kind) for part in parts], [bias_ref[part][None, :] for part in parts]
+    weights = [weight_ref[:, part].astype(kind) for part in parts]
+    of_input, of_memory = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
+    reset_bias, update_bias = of_input[0] + of_memory[0], of_input[1] + of_memory[1]
 
     def fetch(instant):
         return [gates_ref[instant, :, part].astype(jnp.float32) for part in parts], continues_ref[instant][:, None]
@@ -83,10 +85,9 @@ def remember_rows(time: int, size: int, weight_ref, bias_ref, gates_ref, continu
         memory, (given, continuing) = carried
         ahead = fetch(jnp.minimum(instant + 1, time - 1))
         memory = memory * continuing
-        recalled = [jnp.dot(memory.astype(kind), weight, preferred_element_type=jnp.float32) for weight in weights]
-        reset, update, new = (part + bias for part, bias in zip(recalled, biases, strict=True))
-        reset, update = jax.nn.sigmoid(given[0] + reset), jax.nn.sigmoid(given[1] + update)
-        new = jnp.tanh(given[2] + reset * new)
+        reset, update, new = (jnp.dot(memory.astype(kind), weight, preferred_element_type=jnp.float32) for weight in weights)
+        reset, update = jax.nn.sigmoid(given[0] + reset + reset_bias), jax.nn.sigmoid(given[1] + update + update_bias)
+        new = jnp.tanh(given[2] + of_input[2] + reset * (new + of_memory[2]))
         memory = (1 - update) * new + update * memory
         memory_ref[instant] = memory.astype(memory_ref.dtype)
         return memory, ahead

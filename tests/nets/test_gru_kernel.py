@@ -21,7 +21,7 @@ def inputs(plain, time, rows, size):
     wide, narrow = jax.random.normal(keys[1], (time, rows, 3 * size)), jax.random.normal(keys[2], (time, rows, size))
     first = jax.random.bernoulli(keys[3], 0.3, (time, rows, 1)).at[0].set(True)
     if plain is gru.remember:
-        return weight, jax.random.normal(keys[4], (3 * size,)), wide, first
+        return weight, jax.random.normal(keys[4], (2, 3 * size)), wide, first
     return weight, tuple(jnp.split(wide, 3, axis=-1)), jax.random.uniform(keys[4], narrow.shape), first, narrow
 
 

@@ -20,7 +20,8 @@ class Options:
     html: Path | None = None  # write a page that plays in a browser
     gif: Path | None = None  # write the first episode as a film
     png: Path | None = None  # write the first episode's middle as a picture
-    episodes: Count = 5  # how many to play, greedily, on tasks at random
+    episodes: Count = 5  # how many to play, greedily
+    task: str | None = None  # the task to play, by its name; by default tasks at random
     seed: Whole = 0  # of the tasks and of what happens in them
     model: Whole | None = None  # the seed whose model plays; by default the run's first
 
@@ -43,6 +44,8 @@ def main(arguments: list[str]) -> None:
     env = run.experiment.build_env()
     if not hasattr(env, "scene"):
         raise Refused(f"{run.experiment.env} cannot be drawn: it has no scene(state)")
+    if options.task not in (None, *env.task_names):
+        raise Refused(f"{run.experiment.env} has no task {options.task}; it has {', '.join(env.task_names)}")
     clips = [export.Clip(title, scenes, STEPS_PER_SECOND) for title, scenes in episodes(run, env, seeds.index(model), options)]
     export.write(clips, options.html, options.gif, options.png)
 
@@ -60,8 +63,14 @@ def episodes(run: Any, env: Any, model: int, options: Options) -> list[tuple[str
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     models = jax.tree.map(lambda leaf: leaf[model : model + 1], models)
     keys = jax.random.split(jax.random.key(options.seed), 1)
-    play = devices.jit(lambda models, keys: collect.random_tasks(env, models, options.episodes, jnp.zeros(1), keys))
-    recordings = jax.tree.map(lambda leaf: np.asarray(leaf[0]), play(models, keys))
+
+    def play(models: Any, keys: jax.Array) -> Any:
+        if options.task is None:
+            return collect.random_tasks(env, models, options.episodes, jnp.zeros(1), keys)
+        tasks = jnp.full((1, options.episodes), env.task_names.index(options.task))
+        return collect.collect(env, models, tasks, jnp.zeros(1), keys)
+
+    recordings = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.jit(play)(models, keys))
     told = []
     for number in range(options.episodes):
         length = int(recordings.valid[number].sum())

@@ -146,12 +146,18 @@ def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
     assert "no run of figure_2b_released has 'Loose' in its label; there are REFIL (Fixed Oracle), released" in error
 
 
-def test_habits_of_a_team_stand_beside_those_of_scripts(refil, tmp_path):
-    asked = experiment.default("2m_vs_1m", "vdn_attention")
+def small_team(env, folder):
+    """A run on battles, short ones, whose models have learned nothing."""
+    asked = experiment.default(env, "vdn_attention")
     small_net = replace(asked.options.method, size=8, heads=2, memory=4)
     asked = replace(asked, options=replace(asked.options, method=small_net, env=replace(asked.options.env, limit=10)))
-    team = runs.create(tmp_path / "team", asked)
+    team = runs.create(folder, asked)
     team.save_models(jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2)), [0, 1])
+    return team
+
+
+def test_habits_of_a_team_stand_beside_those_of_scripts(refil, tmp_path):
+    team = small_team("2m_vs_1m", tmp_path / "team")
     counted = json.loads(refil("habits", str(team.path), "--episodes", "2", "--scripts", "nearest", "stop", "--json")[0])
     for players in counted.values():
         assert list(players) == ["vdn_attention", "nearest", "stop"]
@@ -181,6 +187,15 @@ def test_watch_writes_a_page_of_a_trained_team(refil, run, tmp_path):
     assert str(page) in out
     assert page.read_text().count("group_matching, ") == 2
     assert "agent 0" in page.read_text()
+
+
+def test_watch_shows_the_task_asked_for(refil, tmp_path):
+    team, page = small_team("3-8sz", tmp_path / "team"), tmp_path / "page.html"
+    refil("watch", str(team.path), "--html", str(page), "--episodes", "3", "--task", "2s1z")
+    assert page.read_text().count(": 2s1z, ") == 3
+    _, error, code = refil("watch", str(team.path), "--html", str(page), "--task", "9z")
+    assert code == 2
+    assert "3-8sz has no task 9z; it has 3s, 2s1z, " in " ".join(error.split())
 
 
 def test_watch_refuses_what_is_not_there(refil, run, tmp_path):

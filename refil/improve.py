@@ -134,9 +134,7 @@ def gradients(
     return over_seeds(gradient)(learner, batch, places[number], keys)
 
 
-def follow(
-    loop: Loop, learner: Learner, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]
-) -> Learner:
+def follow(loop: Loop, learner: Learner, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]) -> Learner:
     """Every seed one step further, its target copied where that is due."""
 
     def one(learner: Learner, gradient: Array, episodes: Array) -> Learner:

@@ -109,7 +109,8 @@ def gradient(
 
     (loss, metrics), by_network = jax.value_and_grad(loss_of, has_aux=True)(learner.model)
     row = learner.layout.row(by_network)
-    return row, metrics | {"loss": loss, "gradient_norm": optax.tree.norm(row)}
+    said = metrics | {"loss": loss, "gradient_norm": optax.tree.norm(row)}
+    return row, {name: value.astype(jnp.float32) for name, value in said.items()}  # one may be a count, or in bfloat16
 
 
 def follow(optimiser: optax.GradientTransformation, learner: Learner, gradient: Float[Array, " parameters"]) -> Learner:

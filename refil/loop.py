@@ -66,7 +66,7 @@ def metric_names(loop: Loop) -> list[str]:
         learner = learn.begin(loop.method, loop.optimiser, key)
         played = play(loop, jax.tree.map(lambda leaf: leaf[None], learner), key[None], jnp.ones(1))
         episodes = collect.recall(loop.env, jax.tree.map(lambda leaf: leaf[0], played))
-        return learn.update(loop.method, loop.optimiser, learner, episodes, key)[1]
+        return learn.gradient(loop.method, learner, episodes, key)[1]
 
     return list(jax.eval_shape(update_once))
 

@@ -32,6 +32,47 @@ def test_folded_batches_teach_what_unfolded_ones_do():
     assert_models_close(folded, unfolded)
 
 
+@pytest.mark.parametrize("short", [True, False])
+def test_a_batch_is_folded_as_far_as_it_can_be(short, monkeypatch):
+    """Folded in any other way, what is learned would be no number."""
+    built, worked_out = small(batch=8, fold=(0.5,)).build(), improve.gradients
+
+    def gradients(loop, number, *rest):
+        row, said = worked_out(loop, number, *rest)
+        return (row if (number == 0) == short else jnp.nan * row), said
+
+    monkeypatch.setattr(improve, "gradients", gradients)
+    training = jax.jit(partial(loop.begin, built))()
+    recordings = training.replay.recordings
+    valid = jnp.zeros_like(recordings.valid).at[:, :, : 2 if short else 6].set(True)  # two of two steps fit into a row
+    full = replace(training.replay, recordings=replace(recordings, valid=valid), inserted=training.replay.inserted + 20)
+    ready = jnp.ones(1, bool)
+    learner, _ = improve.improve(built, training.seed, training.learner, training.metrics, full, training.episodes, ready)
+    assert int(learner.updates[0]) == 2
+    assert bool(jnp.isfinite(learner.parameters).all())
+
+
+def test_groups_of_seeds_that_fold_differently_learn_as_each_does_alone(monkeypatch):
+    """Four seeds, two at once, one of them not ready, and episodes of which only some seeds' can be folded."""
+    built = small(seeds=4, batch=8, fold=(0.5,)).build()
+    training = jax.jit(partial(loop.begin, built))()
+    played = jax.jit(partial(loop.play, built))(training.learner, jax.random.split(jax.random.key(1), 4), jnp.ones(4))
+    recordings = jax.tree.map(lambda leaf: jnp.tile(leaf, (1, 10, *[1] * (leaf.ndim - 2))), played)
+    lengths = jnp.array([6, 2, 6, 2])[:, None, None]
+    recordings = replace(recordings, valid=recordings.valid & (jnp.arange(recordings.valid.shape[-1]) < lengths))
+    full = replace(training.replay, recordings=recordings, inserted=training.replay.inserted + 20)
+    ready = jnp.array([True, True, False, True])
+    given = training.seed, training.learner, training.metrics, full, training.episodes, ready
+    alone, by_two = [], []
+    for size, ends in ((1, alone), (2, by_two)):
+        monkeypatch.setattr(improve, "group_size", lambda seeds, size=size: size)
+        ends += jax.jit(partial(improve.improve, built))(*given)
+    np.testing.assert_array_equal(by_two[0].updates, [2, 2, 0, 2])
+    np.testing.assert_array_equal(by_two[0].parameters[2], training.learner.parameters[2])
+    np.testing.assert_allclose(by_two[0].parameters, alone[0].parameters, rtol=1e-3, atol=1e-4)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3), by_two[1], alone[1])
+
+
 def test_many_updates_are_some_and_then_some(monkeypatch):
     """With a number of environments that leaves no round parts; the order of updates is the same."""
     together, _ = run(small(envs=6, batch=8).build())

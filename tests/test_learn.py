@@ -1,5 +1,7 @@
 """The optimiser and the target's schedule."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,3 +71,18 @@ def test_what_is_learned_stays_float32_whatever_networks_work_in():
     assert after.parameters.dtype == jnp.float32
     assert all(value.dtype == jnp.float32 for value in metrics.values())
     assert (after.parameters != before.parameters).any()
+
+
+def test_a_method_may_count_things():
+    options = vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False)
+    spec = Spec(2, 2, 3, 2, 4)
+    method = vdn_attention.build(options, spec)
+
+    def loss(*given):
+        value, said = method.loss(*given)
+        return value, said | {"agents": jnp.int32(2)}
+
+    counting, learner = replace(method, loss=loss), learn.begin(method, learn.rmsprop(5e-4, 10.0), jax.random.key(0))
+    said = learn.gradient(counting, learner, random_episodes(spec, 0), jax.random.key(1))[1]
+    assert said["agents"] == 2
+    assert said["agents"].dtype == jnp.float32

@@ -27,7 +27,7 @@ class Gru(eqx.Module):
     from_memory: Linear
 
     def __call__(self, gates: Float[Array, "*batch gates"], memory: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        """The next memory, given the input's share of the gates (`from_input` of the input)."""
+        """The next memory, given the input's share of the gates (`from_input` of the input, its bias included)."""
         return step(gates, self.from_memory(memory), memory)[0]
 
     def unroll(
@@ -64,7 +64,7 @@ def remember_all(
     gates: Float[Array, "time rows gates"],
     first: Bool[Array, "time rows 1"],
 ) -> Float[Array, "time rows size"]:
-    """All memories, given the inputs' shares of the gates, and as exact as these are; in between they are float32.
+    """All memories, given the inputs' shares of the gates without their bias, and as exact as these; in between float32.
 
     The first of the biases is the inputs': added here, it costs no pass over all instants.
     """

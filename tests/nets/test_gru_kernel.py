@@ -71,6 +71,19 @@ def test_a_cpu_and_odd_sizes_have_the_plain_loops():
     assert not gru_kernel.fits(jnp.zeros((48, 144)))
 
 
+def test_the_gradient_with_kernels_is_the_one_without(monkeypatch):
+    """All of it, biases too; with kernels the gates are worked out again on the way back."""
+    cell = gru.gru(4, 16, jax.random.key(0))
+    rows = jax.random.normal(jax.random.key(1), (6, 3, 5, 4))
+    first = jax.random.bernoulli(jax.random.key(2), 0.3, (6, 1, 5, 1)).at[0].set(True)
+    gradient = jax.grad(lambda cell, rows: (cell.unroll(rows, first) ** 2).sum(), argnums=(0, 1))
+    plain = gradient(cell, rows)
+    for name in ("remember", "trace_back"):
+        monkeypatch.setattr(gru_kernel, name, partial(getattr(gru_kernel, name), interpret=True))
+    monkeypatch.setattr(gru_kernel, "fits", lambda weight: True)
+    jax.tree.map(assert_close, gradient(cell, rows), plain)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("sizes", [*SIZES, (151, 768, 64)])
 @pytest.mark.parametrize(("kernel", "plain"), LOOPS)

@@ -51,6 +51,25 @@ def test_a_bias_may_be_a_row_of_the_weights(inputs):
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4), ours, theirs)
 
 
+@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
+def test_a_layer_is_the_same_on_a_gpu(kind, monkeypatch):
+    """Two seeds of it, on rows whose width is none that a GPU likes."""
+    layers = jax.vmap(lambda key: linear(5, 3, key))(jax.random.split(jax.random.key(0), 2))
+    layers, rows = jax.tree.map(lambda leaf: leaf.astype(kind), (layers, jax.random.normal(jax.random.key(1), (2, 6, 5))))
+
+    def value_and_gradient(layers):
+        return jax.vmap(jax.value_and_grad(lambda layer, rows: (layer(rows).astype(jnp.float32) ** 2).sum()))(layers, rows)
+
+    here = value_and_gradient(layers)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    there = value_and_gradient(layers)
+    assert [leaf.dtype for leaf in jax.tree.leaves(there)] == [leaf.dtype for leaf in jax.tree.leaves(here)]
+    tolerance = 1e-5 if kind == jnp.float32 else 0.03
+    for one, other in zip(jax.tree.leaves(there), jax.tree.leaves(here), strict=True):
+        one, other = (np.asarray(each, np.float32) for each in (one, other))
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * np.abs(other).max())
+
+
 @pytest.mark.parametrize("rows", [1, 60, 67, 192, 2 * 131])  # fewer than pieces, many divisors, a prime, more, few divisors
 def test_pieces_come_to_the_whole(rows):
     one, other = (jax.random.normal(jax.random.key(width), (rows, width)) for width in (5, 3))

@@ -16,7 +16,7 @@ from refil.envs.combat.rules import JITTER, QUIET
 from refil.envs.combat.unit import Shots, Traits
 from refil.envs.combat.world import NOBODY, Game, World, in_turn, length, of, over_batch, row
 
-UNROLLED = 64  # shots that are written out one after another
+UNROLLED = 64  # shots that are written out one after another, but for kernels
 
 
 def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:

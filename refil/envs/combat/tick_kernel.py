@@ -3,7 +3,7 @@
 XLA makes some twenty kernels of a loop, most of them a reduction over pairs of units, and each waits for the one before.
 The kernel does what `tick.py` says, by tracing that very code. So all that it calls has to do without what Triton lacks:
 looking up by index (`world.of` compares instead), arrays of constants, `any` and `all` over an axis, axes whose length
-is no power of two, and what JAX makes of such things (`hypot`, `select`).
+is no power of two, choosing between two plain numbers, and what JAX makes of such things (`hypot`, `select`).
 """
 
 from dataclasses import fields, replace

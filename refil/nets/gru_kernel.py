@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 from refil.pallas_gpu import LEAST, available, power_of_two, triton
 
 WARPS = 8  # for 16 rows that is many, but every instant waits for the one before
+AHEAD = 2  # instants ahead that what an instant reads is fetched, so that none waits for it while other kernels use the memory
 
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
@@ -71,7 +72,7 @@ def through_time(
 
 
 def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, continues_ref, memory_ref) -> None:
-    """Every memory of these rows. What an instant reads is fetched one instant ahead, so that none waits for it."""
+    """Every memory of these rows."""
     parts = [pl.ds(part * size, size) for part in range(3)]
     kind = gates_ref.dtype  # of products; the memory itself is float32
     weights = [weight_ref[:, part].astype(kind) for part in parts]
@@ -79,20 +80,22 @@ def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, conti
     reset_bias, update_bias = of_input[0] + of_memory[0], of_input[1] + of_memory[1]
 
     def fetch(instant):
-        return [gates_ref[instant, :, part].astype(jnp.float32) for part in parts], continues_ref[instant][:, None]
+        instant = jnp.minimum(instant, time - 1)
+        return [gates_ref[instant, :, part] for part in parts], continues_ref[instant][:, None]
 
     def step(instant, carried):
-        memory, (given, continuing) = carried
-        ahead = fetch(jnp.minimum(instant + 1, time - 1))
+        memory, ((given, continuing), *waiting) = carried
+        waiting.append(fetch(instant + AHEAD))
+        given = [part.astype(jnp.float32) for part in given]
         memory = memory * continuing
         reset, update, new = (jnp.dot(memory.astype(kind), weight, preferred_element_type=jnp.float32) for weight in weights)
         reset, update = jax.nn.sigmoid(given[0] + reset + reset_bias), jax.nn.sigmoid(given[1] + update + update_bias)
         new = jnp.tanh(given[2] + of_input[2] + reset * (new + of_memory[2]))
         memory = (1 - update) * new + update * memory
         memory_ref[instant] = memory.astype(memory_ref.dtype)
-        return memory, ahead
+        return memory, waiting
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), fetch(0)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), [fetch(instant) for instant in range(AHEAD)]))
 
 
 def trace_back_rows(
@@ -107,24 +110,24 @@ def trace_back_rows(
     gradient_ref,
     total_ref,
 ) -> None:
-    """What every memory of these rows is worth, from the last instant to the first, fetched ahead as well."""
+    """What every memory of these rows is worth, from the last instant to the first."""
     kind = gradient_ref.dtype
     weights = [weight_ref[:, pl.ds(part * size, size)].T.astype(kind) for part in range(3)]
 
-    def fetch(instant):
-        by_recalled = [ref[instant].astype(jnp.float32) for ref in (by_reset_ref, by_update_ref, by_new_ref)]
-        update, gradient = (ref[instant].astype(jnp.float32) for ref in (update_ref, gradient_ref))
-        return by_recalled, update, continues_ref[instant][:, None], gradient
+    def fetch(turn):
+        instant = jnp.maximum(time - 1 - turn, 0)
+        by_recalled = [ref[instant] for ref in (by_reset_ref, by_update_ref, by_new_ref)]
+        return by_recalled, update_ref[instant], continues_ref[instant][:, None], gradient_ref[instant]
 
     def step(turn, carried):
-        later, (by_recalled, update, continuing, gradient) = carried
-        instant = time - 1 - turn
-        ahead = fetch(jnp.maximum(instant - 1, 0))
+        later, (now, *waiting) = carried
+        waiting.append(fetch(turn + AHEAD))
+        by_recalled, update, continuing, gradient = jax.tree.map(lambda rows: rows.astype(jnp.float32), now)
         total = gradient + later
-        total_ref[instant] = total.astype(total_ref.dtype)
+        total_ref[time - 1 - turn] = total.astype(total_ref.dtype)
         later = total * update
         for by, weight in zip(by_recalled, weights, strict=True):
             later += jnp.dot((total * by).astype(kind), weight, preferred_element_type=jnp.float32)
-        return later * continuing, ahead
+        return later * continuing, waiting
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), fetch(time - 1)))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), [fetch(turn) for turn in range(AHEAD)]))

@@ -82,7 +82,7 @@ def bytes_of(shape: str) -> int:
 def kernels(program: str) -> list[Kernel]:
     """Those of the computation that starts most: the body of the loop over updates."""
     found: list[list[Kernel]] = []
-    for block in re.split(r"\n}\n", program):
+    for block in re.split(r"\n}\n", re.sub(r"/\*.*?\*/", "", program)):
         if re.match(r"\s*%?fused|\s*%?\w*computation", block.lstrip("\n")):
             continue
         lines = [match.groups() for match in map(INSTRUCTION.match, block.splitlines()) if match]

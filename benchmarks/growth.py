@@ -1,7 +1,8 @@
 """How the cost of training grows with armies, the length of episodes, batches, seeds and environments.
 
     python benchmarks/growth.py results/growth
-    python benchmarks/growth.py results/growth 1
+    python benchmarks/growth.py results/growth 1    # compile one at a time
+    python benchmarks/growth.py results/growth 0    # draw what has been measured
 
 Trains REFIL (bfloat16) in a process for each case: a few are compiled at once (4, or as many as said), then timed one after
 another, each with the device to itself. Writes growth.jsonl, from which it goes on, growth.md and growth.png. Teams act at
@@ -35,6 +36,7 @@ GROWING: dict[str, list[tuple[int, Case]]] = {
     "environments": [(number, ("3-8sz", {"envs": number})) for number in (8, 32, 128, 512, 1024)],
 }
 LEAST_EPISODES, ITERATIONS = 256, 5
+MINUTES = (2, 5, 10, 20, 50, 100)  # where the figure has lines
 
 
 def name_of(case: Case) -> str:
@@ -55,8 +57,9 @@ def main() -> None:
     kept = folder / "growth.jsonl"
     known = {each["case"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     cases = {name_of(case): case for rows in GROWING.values() for _, case in rows}
-    with ThreadPoolExecutor(at_once) as pool:
-        missing = [pool.submit(in_a_process, folder, case) for name, case in cases.items() if name not in known]
+    with ThreadPoolExecutor(max(at_once, 1)) as pool:
+        wanted = [case for name, case in cases.items() if name not in known] if at_once else []
+        missing = [pool.submit(in_a_process, folder, case) for case in wanted]
         for found in (each.result() for each in as_completed(missing)):
             known[found["case"]] = found
             files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
@@ -109,28 +112,33 @@ def figures(found: dict, case: Case) -> tuple[float, float, float]:
     return milliseconds / wanted["envs"], steps, 1e7 * wanted["seeds"] / steps / 60
 
 
+def measured(known: dict[str, dict], rows: list[tuple[int, Case]]) -> list[tuple[int, tuple[float, float, float]]]:
+    """Of these cases those that are known, with their figures."""
+    return [(number, figures(known[name_of(case)], case)) for number, case in rows if name_of(case) in known]
+
+
 def table(known: dict[str, dict]) -> Iterator[str]:
     """A row for every case."""
     yield "| | | ms an update of all seeds, with play | steps/s of all seeds | minutes for 10M steps of each seed |"
     yield "|---|---:|---:|---:|---:|"
     for what, rows in GROWING.items():
-        for number, case in rows:
-            update, steps, minutes = figures(known[name_of(case)], case)
+        for number, (update, steps, minutes) in measured(known, rows):
             yield f"| {what} | {number} | {update:.2f} | {steps:,.0f} | {minutes:.1f} |"
 
 
 def drawn(known: dict[str, dict]) -> Figure:
     """For everything that grows, the minutes that ten million steps of each seed take."""
     figure = Figure(figsize=(3.0 * len(GROWING), 3.0), dpi=150, layout="constrained")
-    for place, (what, rows) in enumerate(GROWING.items()):
-        axes = figure.add_subplot(1, len(GROWING), place + 1, xlabel=what, xscale="log", yscale="log")
-        numbers = [number for number, _ in rows]
-        axes.plot(numbers, [figures(known[name_of(case)], case)[2] for _, case in rows], marker="o")
-        axes.set_xticks(numbers, [str(number) for number in numbers])
+    panels = figure.subplots(1, len(GROWING), sharey=True)
+    for axes, (what, rows) in zip(panels, GROWING.items(), strict=True):
+        found = measured(known, rows)
+        axes.plot([number for number, _ in found], [minutes for _, (_, _, minutes) in found], marker="o")
+        axes.set(xlabel=what, xscale="log", yscale="log")
+        axes.set_xticks([number for number, _ in rows], [str(number) for number, _ in rows], fontsize=8)
+        axes.set_yticks(MINUTES, [str(minutes) for minutes in MINUTES])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-        if place == 0:
-            axes.set_ylabel("minutes for 10M steps of each seed")
+    panels[0].set_ylabel("minutes for 10M steps of each seed")
     return figure
 
 

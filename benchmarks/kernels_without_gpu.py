@@ -82,7 +82,8 @@ def bytes_of(shape: str) -> int:
 def kernels(program: str) -> list[Kernel]:
     """Those of the computation that starts most: the body of the loop over updates."""
     found: list[list[Kernel]] = []
-    for block in re.split(r"\n}\n", re.sub(r"/\*.*?\*/", "", program)):
+    program = re.sub(r"/\*.*?\*/", "", program)  # XLA numbers the arrays of long shapes in comments
+    for block in re.split(r"\n}\n", program):
         if re.match(r"\s*%?fused|\s*%?\w*computation", block.lstrip("\n")):
             continue
         lines = [match.groups() for match in map(INSTRUCTION.match, block.splitlines()) if match]
@@ -117,7 +118,7 @@ def update(asked, rows: int):
 
         def step(so_far, now):
             gradient, found = improve.gradients(built, sizes.index(rows), so_far[0], *now)
-            after = improve.follow(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
+            after = improve.follow_all(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
             return jax.tree.map(partial(collect.keep, ready), after, so_far), None
 
         return jax.lax.scan(step, (learner, metrics), (batches, (*folds, None), keys))[0]

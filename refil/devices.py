@@ -34,7 +34,7 @@ class Devices:
         """The same arrays, each seed's part on its device."""
         return tree if len(self) == 1 else jax.device_put(tree, NamedSharding(self.mesh, SEEDS))
 
-    def shared_out(self, tree: PyTree) -> PyTree:
+    def shapes_shared_out(self, tree: PyTree) -> PyTree:
         """What arrays like these are like once they are shared out."""
         where = None if len(self) == 1 else NamedSharding(self.mesh, SEEDS)
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), tree)

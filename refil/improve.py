@@ -101,7 +101,7 @@ def improve_once(
         by_group = jax.lax.map(of_group, groups)
         gradient, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
 
-    after = follow(loop, learner, gradient, episodes), jax.tree.map(jnp.add, metrics, found)
+    after = follow_all(loop, learner, gradient, episodes), jax.tree.map(jnp.add, metrics, found)
     return jax.tree.map(partial(collect.keep, ready), after, (learner, metrics))
 
 
@@ -134,7 +134,9 @@ def gradients(
     return over_seeds(gradient)(learner, batch, places[number], keys)
 
 
-def follow(loop: Loop, learner: Learner, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]) -> Learner:
+def follow_all(
+    loop: Loop, learner: Learner, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]
+) -> Learner:
     """Every seed one step further, its target copied where that is due."""
 
     def one(learner: Learner, gradient: Array, episodes: Array) -> Learner:

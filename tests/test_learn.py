@@ -62,27 +62,31 @@ def test_a_row_of_parameters_is_its_network():
     jax.tree.map(lambda leaf, one: np.testing.assert_array_equal(leaf[0], one), learner.layout.network(both), network)
 
 
+SMALL = Spec(2, 2, 3, 2, 4)
+
+
+def small_method():
+    """One that has few numbers to learn."""
+    return vdn_attention.build(vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False), SMALL)
+
+
 def test_what_is_learned_stays_float32_whatever_networks_work_in():
-    options = vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False)
-    spec = Spec(2, 2, 3, 2, 4)
-    method, optimiser = vdn_attention.build(options, spec), learn.rmsprop(5e-4, 10.0)
+    method, optimiser = small_method(), learn.rmsprop(5e-4, 10.0)
     before = learn.begin(method, optimiser, jax.random.key(0))
-    after, metrics = learn.update(method, optimiser, before, random_episodes(spec, 0), jax.random.key(1), jnp.bfloat16)
+    after, metrics = learn.update(method, optimiser, before, random_episodes(SMALL, 0), jax.random.key(1), jnp.bfloat16)
     assert after.parameters.dtype == jnp.float32
     assert all(value.dtype == jnp.float32 for value in metrics.values())
     assert (after.parameters != before.parameters).any()
 
 
 def test_a_method_may_count_things():
-    options = vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False)
-    spec = Spec(2, 2, 3, 2, 4)
-    method = vdn_attention.build(options, spec)
+    method = small_method()
 
     def loss(*given):
         value, said = method.loss(*given)
         return value, said | {"agents": jnp.int32(2)}
 
     counting, learner = replace(method, loss=loss), learn.begin(method, learn.rmsprop(5e-4, 10.0), jax.random.key(0))
-    said = learn.gradient(counting, learner, random_episodes(spec, 0), jax.random.key(1))[1]
+    said = learn.gradient(counting, learner, random_episodes(SMALL, 0), jax.random.key(1))[1]
     assert said["agents"] == 2
     assert said["agents"].dtype == jnp.float32

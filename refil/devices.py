@@ -57,13 +57,17 @@ def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree
 @cache
 def known_options() -> dict[str, Option]:
     """Those of `OPTIONS` that this version of XLA knows; none where there is no GPU."""
-    return {name: value for name, value in OPTIONS.items() if jax.default_backend() == "gpu" and is_known(name, value)}
+    if jax.default_backend() != "gpu":
+        return {}
+    if are_known(OPTIONS):  # nearly always, and compiled for once
+        return OPTIONS
+    return {name: value for name, value in OPTIONS.items() if are_known({name: value})}
 
 
-def is_known(option: str, value: Option) -> bool:
-    """Whether XLA compiles with this option."""
+def are_known(options: dict[str, Option]) -> bool:
+    """Whether XLA compiles with these."""
     try:
-        jax.jit(lambda: 0, compiler_options={option: value}).lower().compile()
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
     except JaxRuntimeError:
         return False
     return True

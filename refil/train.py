@@ -120,9 +120,17 @@ class Session:
         return saved
 
     def compile(self, training: Training) -> None:
-        """Compile what takes long, side by side, for a state like this; all else is compiled when it is first called."""
-        lowered = self.advance.lower(training, jnp.int32(1)), self.score.lower(training)
-        self.advance, self.score = self.threads.map(lambda each: each.compile(), lowered)
+        """Compile what every run calls, for a state like this: side by side, and the longest first while others are traced.
+
+        All else is compiled when it is first called.
+        """
+        arguments = {"advance": (training, jnp.int32(1))}
+        compiled = {}
+        for name in ("advance", "score", "report", "due", "epsilon"):
+            lowered = getattr(self, name).lower(*arguments.get(name, (training,)))
+            compiled[name] = self.threads.submit(lowered.compile)
+        for name, each in compiled.items():
+            setattr(self, name, each.result())
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""

@@ -1,5 +1,6 @@
 """Draw runs in one figure: mean and 95 % interval over seeds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ class Options:
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # the runs' folders
     out: Path = Path("curves.png")  # the picture; its ending decides the format (png, pdf, svg)
-    labels: tuple[str, ...] = ()  # names in the legend, one for each run; by default the methods'
+    labels: tuple[str, ...] = ()  # names in the legend, one for each run (the same name: one line); by default the methods'
     figure: str = "learning_curves"  # what to draw
 
 
@@ -31,11 +32,16 @@ def main(arguments: list[str]) -> None:
         raise Refused(f"--labels has {len(options.labels)} names for {len(options.runs)} runs")
     found = [runs.existing(path) for path in options.runs]
     try:
-        figure = plugins.load(PLOTS, options.figure).draw(found, options.labels or labels(found))
+        figure = plugins.load(PLOTS, options.figure).draw(lines(found, options.labels or labels(found)))
     except ImportError as error:
         raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
     files.save_figure(figure, options.out)
     print(options.out)
+
+
+def lines(found: list[runs.Run], names: Sequence[str]) -> dict[str, list[runs.Run]]:
+    """By name all runs that have it."""
+    return {name: [run for run, its in zip(found, names, strict=True) if its == name] for name in names}
 
 
 def labels(found: list[runs.Run]) -> list[str]:

@@ -143,7 +143,7 @@ def conclude(run: Run) -> None:
     except ImportError:
         print("For pictures of the curves: pip install 'refil[plot]'")
     else:
-        files.save_figure(learning_curves.draw([run], [run.experiment.method]), run.path / runs.CURVE)
+        files.save_figure(learning_curves.draw({run.experiment.method: [run]}), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
     asked = run.experiment
     other = "qmix_attention" if asked.method == "refil" else "refil"

@@ -30,5 +30,5 @@ def conclude(done: dict[str, Run], out: Path, name: str = "figure_2b.png") -> Pa
     from refil.plots import learning_curves
 
     picture = out / name
-    files.save_figure(learning_curves.draw(list(done.values()), list(done)), picture)
+    files.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), picture)
     return picture

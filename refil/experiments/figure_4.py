@@ -37,7 +37,7 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     return picture
 
 
-def panels(done: dict[str, Run]) -> dict[str, dict[str, Run]]:
-    """For each set the runs of all methods on it."""
+def panels(done: dict[str, Run]) -> dict[str, dict[str, list[Run]]]:
+    """For each set all methods' lines."""
     names = [experiment.label(method) for method in ABLATIONS]
-    return {env: {name: done[f"{name} on {env}"] for name in names} for env in SETS}
+    return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in SETS}

@@ -1,9 +1,12 @@
-"""What figures of several runs have in common: a line for each, a band over seeds, a legend."""
+"""What figures of several runs have in common: a line for each label, a band over seeds, a legend."""
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from refil import statistics
+from refil.runs import Run
+
+Lines = dict[str, list[Run]]  # by label the runs whose seeds make up a line
 
 
 def draw(axes: Axes, places: np.ndarray, seeds: np.ndarray, label: str) -> None:

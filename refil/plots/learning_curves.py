@@ -7,45 +7,51 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from refil.plots import _lines
+from refil.plots._lines import Lines
 from refil.runs import Run
 from refil.settings import Refused
 
 POINTS = 201  # of the grid that all seeds' curves are read on
 
 
-def draw(runs: Sequence[Run], labels: Sequence[str]) -> Figure:
-    """All runs in one figure, a line each."""
+def draw(lines: Lines) -> Figure:
+    """All lines in one figure."""
     figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
-    draw_on(figure.add_subplot(), runs, labels)
+    draw_on(figure.add_subplot(), lines)
     return figure
 
 
-def draw_beside(panels: dict[str, dict[str, Run]]) -> Figure:
+def draw_beside(panels: dict[str, Lines]) -> Figure:
     """Several such pictures side by side, each under its title."""
     figure = Figure(figsize=(4.4 * len(panels), 3.8), dpi=150, layout="constrained")
-    for axes, (title, runs) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        draw_on(axes, list(runs.values()), list(runs))
+    for axes, (title, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        draw_on(axes, lines)
         axes.set_title(title)
     return figure
 
 
-def draw_on(axes: Axes, runs: Sequence[Run], labels: Sequence[str]) -> None:
-    """The lines of these runs and their intervals."""
-    for run, label in zip(runs, labels, strict=True):
-        _lines.draw(axes, *seed_curves(run), label)
+def draw_on(axes: Axes, lines: Lines) -> None:
+    """These lines and their intervals."""
+    for label, runs in lines.items():
+        _lines.draw(axes, *seed_curves(runs), label)
     axes.set_xlabel("environment steps")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k")
     _lines.finish(axes)
 
 
-def seed_curves(run: Run) -> tuple[np.ndarray, np.ndarray]:
+def seed_curves(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     """A grid of steps that every seed has reached, and each seed's win rate there, by straight lines in between."""
+    points = [np.array(curve, float) for run in runs for curve in evaluations(run).values()]
+    grid = np.linspace(0, min(curve[-1, 0] for curve in points), POINTS)
+    return grid, np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in points])
+
+
+def evaluations(run: Run) -> dict[int, list[tuple[int, float]]]:
+    """Of each seed the steps it had made and its win rate."""
     by_seed: dict[int, list[tuple[int, float]]] = {}
     for line in run.metrics():
         if "win_rate" in line:
             by_seed.setdefault(line["seed"], []).append((line["env_steps"], line["win_rate"]))
     if not by_seed:
         raise Refused(f"{run.path} has no evaluation yet")
-    points = [np.array(curve, float) for curve in by_seed.values()]
-    grid = np.linspace(0, min(curve[-1, 0] for curve in points), POINTS)
-    return grid, np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in points])
+    return by_seed

@@ -18,7 +18,7 @@ def made_up(path, points) -> runs.Run:
 def test_seeds_are_read_on_a_common_grid_up_to_where_all_have_come(tmp_path):
     run = made_up(tmp_path / "run", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 200, 0.5)])
     run.append([{"seed": 0, "env_steps": 50, "loss": 1.0}])  # a line without an evaluation
-    steps, curves = learning_curves.seed_curves(run)
+    steps, curves = learning_curves.seed_curves([run])
     assert steps[-1] == 100
     np.testing.assert_allclose(curves[0], steps / 100)
     np.testing.assert_allclose(curves[1], 0.5)
@@ -27,19 +27,27 @@ def test_seeds_are_read_on_a_common_grid_up_to_where_all_have_come(tmp_path):
 def test_the_figure_has_a_line_and_a_band_for_each_run_of_several_seeds(tmp_path):
     several = made_up(tmp_path / "a", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 100, 0.5)])
     single = made_up(tmp_path / "b", [(0, 0, 0.0), (0, 100, 1.0)])
-    (axes,) = learning_curves.draw([several, single], ["one", "two"]).axes
+    (axes,) = learning_curves.draw({"one": [several], "two": [single]}).axes
     assert [line.get_label() for line in axes.lines] == ["one (2 seeds)", "two (1 seed)"]
     assert len(axes.collections) == 1
     np.testing.assert_allclose(axes.lines[0].get_ydata()[-1], 0.75)
 
 
+def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
+    first, second = (made_up(tmp_path / str(rate), [(0, 0, rate), (0, 100 + int(rate), rate)]) for rate in (0.0, 1.0))
+    (axes,) = learning_curves.draw({"both": [first, second]}).axes
+    assert [line.get_label() for line in axes.lines] == ["both (2 seeds)"]
+    assert axes.lines[0].get_xdata()[-1] == 100
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 0.5)
+
+
 def test_pictures_side_by_side_have_their_own_lines(tmp_path):
     low, high = (made_up(tmp_path / str(rate), [(0, 0, rate), (0, 100, rate)]) for rate in (0.25, 0.75))
-    axes = learning_curves.draw_beside({"a": {"one": low}, "b": {"one": high, "two": low}}).axes
+    axes = learning_curves.draw_beside({"a": {"one": [low]}, "b": {"one": [high], "two": [low]}}).axes
     assert [each.get_title() for each in axes] == ["a", "b"]
     assert [[line.get_ydata()[-1] for line in each.lines] for each in axes] == [[0.25], [0.75, 0.25]]
 
 
 def test_a_run_without_evaluations_is_refused(tmp_path):
     with pytest.raises(Refused, match="no evaluation yet"):
-        learning_curves.seed_curves(made_up(tmp_path / "run", []))
+        learning_curves.seed_curves([made_up(tmp_path / "run", [])])

@@ -12,11 +12,27 @@ from tests.training import small
 def test_each_seed_ranks_its_own_tasks(tmp_path):
     run = runs.create(tmp_path / "run", small())
     run.keep_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
-    (axes,) = tasks_ranked.draw([run], ["ours"]).axes
+    (axes,) = tasks_ranked.draw({"ours": [run]}).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.9 + 1.0) / 2, (0.5 + 0.2) / 2, (0.1 + 0.0) / 2])
     assert axes.lines[0].get_label() == "ours (2 seeds)"
 
 
+def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
+    both = [runs.create(tmp_path / name, small()) for name in "ab"]
+    for run, won in zip(both, ({"2s": [2], "3s": [8]}, {"2s": [6], "3s": [0]}), strict=True):
+        run.keep_by_task(10, won)
+    (axes,) = tasks_ranked.draw({"ours": both}).axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.8 + 0.6) / 2, (0.2 + 0.0) / 2])
+
+
+def test_runs_of_one_label_with_other_tasks_are_refused(tmp_path):
+    both = [runs.create(tmp_path / name, small()) for name in "ab"]
+    for run, task in zip(both, ("2s", "3s"), strict=True):
+        run.keep_by_task(10, {task: [2]})
+    with pytest.raises(Refused, match="'ours' have played different tasks"):
+        tasks_ranked.draw({"ours": both})
+
+
 def test_a_run_whose_tasks_were_not_played_is_refused(tmp_path):
     with pytest.raises(Refused, match="--by-task"):
-        tasks_ranked.draw([runs.create(tmp_path / "run", small())], ["ours"])
+        tasks_ranked.draw({"ours": [runs.create(tmp_path / "run", small())]})

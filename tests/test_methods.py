@@ -284,6 +284,18 @@ def test_networks_that_work_in_bf16_come_to_about_the_same(name):
     assert norms[0] == pytest.approx(norms[1], rel=0.1)
 
 
+@every_method
+def test_in_bf16_too_a_batch_repeated_has_the_same_gradient(name):
+    """Sums over rows are made in float32: in bf16 one of many rows would come out too small."""
+    method, spec = built(name, KINDS[1], 5)
+    given = learn.working_in(jnp.bfloat16, *two_models(method, 0), random_episodes(spec, 1))
+    many = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * 128), given[2])  # the same numbers, and so the same sides
+    once, often = (jitted_loss(method)(*given[:2], episodes, jax.random.key(1))[1] for episodes in (given[2], many))
+    for one, other in zip(*map(jax.tree.leaves, (once, often)), strict=True):
+        one, other = np.asarray(one, np.float32), np.asarray(other, np.float32)
+        assert np.linalg.norm(other - one) <= 0.03 * np.linalg.norm(one)
+
+
 @every_case
 @pytest.mark.parametrize("state", ["nobody sees anything", "one agent alone", "one action", "agents die", "the dead are gone"])
 def test_gradients_are_finite_whatever_is_seen(name, kind, state):

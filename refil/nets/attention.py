@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets import attention_kernel
-from refil.nets.layers import Linear, linear, multiply, uniform
+from refil.nets.layers import Linear, linear, multiply, plus, uniform
 from refil.nets.shares import shares
 
 
@@ -29,7 +29,7 @@ class Reading(eqx.Module):
     def through(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
         """What each agent gathers from the entities in view; one that sees nothing gathers the bias alone."""
         gathered = gather(self.projected, views, self.size, self.heads, self.mapped)
-        return gathered + self.output.bias if self.mapped else self.output(gathered)
+        return plus(gathered, self.output.bias) if self.mapped else self.output(gathered)
 
 
 def gather(

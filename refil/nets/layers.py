@@ -37,6 +37,24 @@ def multiply_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array
 multiply_flat.defvjp(lambda rows, weight: (rows @ weight, (rows, weight)), multiply_backward)
 
 
+@jax.custom_vjp
+def plus(rows: Float[Array, "..."], bias: Float[Array, "..."]) -> Float[Array, "..."]:
+    """rows + bias, which is the same for all rows, and whose gradient is summed up over them in float32.
+
+    In bfloat16 a sum over many rows soon stops to grow.
+    """
+    return rows + bias
+
+
+def plus_backward(bias: Array, gradient: Array) -> tuple[Array, Array]:
+    """Of both."""
+    batch = tuple(range(gradient.ndim - bias.ndim))
+    return gradient, gradient.sum(axis=batch, dtype=jnp.float32).astype(bias.dtype)
+
+
+plus.defvjp(lambda rows, bias: (rows + bias, bias), plus_backward)
+
+
 def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
     """one.T @ other in float32."""
     if jax.default_backend() == "gpu":
@@ -77,7 +95,7 @@ class Linear(eqx.Module):
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         if jax.default_backend() == "gpu" and rows.shape[-1] % ALIGNED:
             return multiply(*aligned(rows, self.weight, self.bias))
-        return multiply(rows, self.weight) + self.bias
+        return plus(multiply(rows, self.weight), self.bias)
 
     def then(self, following: "Linear") -> "Linear":
         """This map and the following one as one map: nothing non-linear stands between them."""
@@ -117,7 +135,8 @@ class LayerNorm(eqx.Module):
         exact = rows.astype(jnp.float32)
         centred = exact - exact.mean(axis=-1, keepdims=True)
         normed = centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
-        return normed.astype(rows.dtype) * self.scale + self.shift
+        scale, shift = self.scale.astype(jnp.float32), self.shift.astype(jnp.float32)
+        return (normed * scale + shift).astype(rows.dtype)
 
 
 def layer_norm(size: int) -> LayerNorm:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.layers import Linear, linear, multiply
+from refil.nets.layers import Linear, linear
 
 Kind = Literal["mean", "max"]
 LOWEST = -1e9
@@ -49,7 +49,7 @@ class Pooling(eqx.Module):
     def read(self, rows: Float[Array, "*batch entities size"], following: Linear | None = None) -> PooledReading:
         """Prepare to look at these rows; `following` is a linear layer to apply to what is pooled."""
         output = self.output if following is None else self.output.then(following)
-        return PooledReading(multiply(rows, self.value.weight) + self.value.bias, output, self.kind, self.exact)
+        return PooledReading(self.value(rows), output, self.kind, self.exact)
 
 
 def pooling(size: int, kind: Kind, exact: bool, key: PRNGKeyArray) -> Pooling:

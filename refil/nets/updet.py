@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, uniform
+from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, plus, uniform
 from refil.nets.shares import shares
 from refil.types import Observation, Spec, rows
 
@@ -52,8 +52,9 @@ class UpdetUtility(eqx.Module):
         plain = rows(obs, self.actions_read)
         agents, entities = obs.visible.shape[-2:]
         self_mark = self.embed.weight[-1]
-        entity_part = multiply(plain, self.embed.weight[:-1]) + self.embed.bias
-        return entity_part[..., None, :, :] + jnp.eye(agents, entities, dtype=plain.dtype)[..., None] * self_mark
+        entity_part = plus(multiply(plain, self.embed.weight[:-1]), self.embed.bias)[..., None, :, :]
+        marks = jnp.eye(agents, entities, dtype=plain.dtype)[..., None] * self_mark
+        return plus(jnp.broadcast_to(entity_part, (*obs.visible.shape, entity_part.shape[-1])), marks)
 
     def think(
         self,
@@ -99,11 +100,14 @@ class UpdetUtility(eqx.Module):
     ) -> Float[Array, "views *batch time agents actions"]:
         """Utilities of whole episodes, each view with a memory of its own; the whole network runs instant by instant."""
 
+        exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self)  # its gradient is a sum over instants
+
         def instant(memory: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+            working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, self)
             embedded, view, first, acting = now
             memory = jnp.where(first[..., None, None], 0.0, memory)
             embedded = jnp.broadcast_to(embedded, (*view.shape, embedded.shape[-1]))
-            memory, scores = self.think(memory, embedded, view)
+            memory, scores = working.think(memory, embedded, view)
             return jnp.where(acting[..., None], memory, 0.0), scores
 
         time_first = [jnp.moveaxis(self.embedded(obs), -4, 0), jnp.moveaxis(views, -3, 0)]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.nets.layers import ALIGNED, aligned, columns_together, in_pieces, layer_norm, linear, multiply, multiply_flat
+from refil.nets.layers import ALIGNED, aligned, columns_together, in_pieces, layer_norm, linear, multiply, multiply_flat, plus
 
 
 def test_layers_begin_within_one_over_the_root_of_the_fan_in():
@@ -28,6 +28,16 @@ def test_a_layer_norm_is_pytorchs():
     np.testing.assert_allclose(
         normed, (rows - rows.mean(-1, keepdims=True)) / jnp.sqrt(rows.var(-1, keepdims=True) + 1e-5), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_what_is_added_to_all_rows_has_jaxs_gradient_summed_up_exactly(shape):
+    rows, added = jnp.zeros((5000, 2, 3), jnp.bfloat16), jnp.ones(shape, jnp.bfloat16)
+    result, back = jax.vjp(plus, rows, added)
+    np.testing.assert_array_equal(result, rows + added)
+    by_rows, by_added = back(jnp.full_like(rows, 0.5))
+    np.testing.assert_array_equal(by_rows, jnp.full_like(rows, 0.5))
+    np.testing.assert_array_equal(by_added, jnp.full(shape, 2500 * 6 / np.prod(shape), jnp.bfloat16))
 
 
 def test_a_products_gradient_is_jaxs_own():

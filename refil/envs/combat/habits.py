@@ -17,6 +17,7 @@ from refil.envs.combat.unit import aimed
 from refil.envs.combat.world import Game, World, length
 
 MELEE = 1.0  # weapons that reach less far
+CLOSE = 3.0  # a fighter is at one's throat
 Counts = dict[str, Int[Array, "2"]]  # chances, and how many of them were taken
 
 
@@ -37,6 +38,10 @@ def count(ordered: World, game: Game) -> Counts:
     away = ordered.going & (ordered.target < 0) & (after_step(ordered, foe) > nearest)
     toward = attacks | (ordered.going & (after_step(ordered, foe) < nearest))
     reloads = ally & traits.armed & (traits.range > MELEE) & (ordered.cooldown > LOOPS) & near.any(axis=1)
+    fighter = foe & traits.armed & (traits.range <= MELEE)
+    chased = jnp.where(fighter, distance, jnp.inf).min(axis=1) <= CLOSE
+    hunted = (foe & (ordered.target == jnp.arange(game.units)[:, None])).any(axis=1)
+    hurt = ally & hunted & (ordered.health + ordered.shield < (traits.health + traits.shield) / 2)
     # Added, not selected: where no unit splashes XLA would take seconds to find out that a constant is one.
     to_splash = (distance + jnp.where(splash, 0.0, jnp.inf)).min(axis=1)
     wary = ally & (traits.range <= MELEE) & traits.armed & (to_splash <= SIGHT)
@@ -44,6 +49,8 @@ def count(ordered: World, game: Game) -> Counts:
         "attack one that another attacks": tally(attacks & (attacks.sum() > 1), mates > 1),
         "attack the weakest in reach": tally(attacks & several, life[jnp.arange(game.units), target] <= life.min(axis=1)),
         "shooters step back while reloading": tally(reloads, away),
+        "shooters step back from a fighter close by, reloading": tally(reloads & chased, away),
+        "those hurt and attacked step back": tally(hurt, away),
         "attack a healer in reach": tally(attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1), healer[target]),
         "fighters hold back from splash": tally(wary, ~toward),
     }

@@ -13,6 +13,7 @@ from refil.envs.combat.scripts import nearest
 from tests.envs.combat.scenes import game, world
 
 FOCUS, WEAKEST = "attack one that another attacks", "attack the weakest in reach"
+CHASED, HURT = "shooters step back from a fighter close by, reloading", "those hurt and attacked step back"
 BACK, HEALER, HELD = "shooters step back while reloading", "attack a healer in reach", "fighters hold back from splash"
 
 
@@ -40,6 +41,25 @@ def test_stepping_back_while_reloading(goal, taken, cooldown, chances):
     units = [("stalker", 10, 16), ("zealot", 14, 16)]
     found = counted(units, 1, going=[1, 0], goal_x=[goal, 14], goal_y=[16, 16], cooldown=[cooldown, 0])
     assert found[BACK] == (chances, taken * chances)
+
+
+@pytest.mark.parametrize(("foe", "at", "chances"), [("zealot", 13, 1), ("zealot", 15, 0), ("stalker", 13, 0)])
+def test_stepping_back_from_a_fighter_close_by(foe, at, chances):
+    units = [("stalker", 10, 16), (foe, at, 16)]
+    found = counted(units, 1, going=[1, 0], goal_x=[8, at], goal_y=[16, 16], cooldown=[12, 0])
+    assert found[CHASED] == (chances, chances)
+    assert found[BACK] == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("health", "shield", "target", "chances"), [(30, 0, 0, 1), (30, 0, -1, 0), (80, 80, 0, 0), (80, 0, 0, 0), (79, 0, 0, 1)]
+)
+@pytest.mark.parametrize(("goal", "taken"), [(8.0, 1), (12.0, 0)])
+def test_stepping_back_hurt(health, shield, target, chances, goal, taken):
+    units = [("stalker", 10, 16), ("zealot", 14, 16)]
+    given = {"going": [1, 0], "goal_x": [goal, 14], "goal_y": [16, 16], "target": [-1, target]}
+    found = counted(units, 1, health=[health, 100], shield=[shield, 50], **given)
+    assert found[HURT] == (chances, taken * chances)
 
 
 def test_healers_first():

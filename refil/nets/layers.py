@@ -41,7 +41,7 @@ multiply_flat.defvjp(lambda rows, weight: (rows @ weight, (rows, weight)), multi
 def plus(rows: Float[Array, "..."], bias: Float[Array, "..."]) -> Float[Array, "..."]:
     """rows + bias, which is the same for all rows, and whose gradient is summed up over them in float32.
 
-    In bfloat16 a sum over many rows soon stops to grow.
+    In bfloat16 a sum over many rows soon stops growing.
     """
     return rows + bias
 

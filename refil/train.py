@@ -124,13 +124,14 @@ class Session:
 
         All else is compiled when it is first called.
         """
-        arguments = {"advance": (training, jnp.int32(1))}
-        compiled = {}
-        for name in ("advance", "score", "report", "due", "epsilon"):
-            lowered = getattr(self, name).lower(*arguments.get(name, (training,)))
-            compiled[name] = self.threads.submit(lowered.compile)
-        for name, each in compiled.items():
-            setattr(self, name, each.result())
+
+        def begun(program: Any, *arguments: Any) -> Future[Any]:
+            return self.threads.submit(program.lower(*arguments).compile)
+
+        advance, score = begun(self.advance, training, jnp.int32(1)), begun(self.score, training)
+        report, due, epsilon = (begun(each, training) for each in (self.report, self.due, self.epsilon))
+        self.advance, self.score = advance.result(), score.result()
+        self.report, self.due, self.epsilon = report.result(), due.result(), epsilon.result()
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""

@@ -15,10 +15,10 @@ import tyro
 
 from refil import plugins, runs, settings
 from refil.experiment import CHANGEABLE, Experiment, Precision
-from refil.settings import Amount, Count, Refused
+from refil.settings import Amount, Count, Refused, Whole
 
 EXPERIMENTS = "refil.experiments"
-ADJUSTED = ("seeds", "steps", "envs", "precision", "condense")  # options that are the run's as well
+ADJUSTED = ("seeds", "seed", "steps", "envs", "precision", "condense")  # options that are the run's as well
 TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
 
@@ -30,6 +30,7 @@ class Options:
     only: str = ""  # of its runs those whose label contains this
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the experiment's number
+    seed: Whole | None = None  # the first of them, so that another machine's are other ones
     steps: Count | None = None  # instead of the experiment's number
     envs: Count | None = None  # episodes played at once, instead of the paper's 8; as many updates follow
     precision: Precision | None = None  # of arithmetic on a GPU; float32 by default

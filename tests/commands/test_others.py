@@ -133,6 +133,14 @@ def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
     assert "--seeds" in error
 
 
+def test_a_sweep_begins_with_the_seed_asked_for(refil, tmp_path):
+    words = ["--only", "Fixed", "--seeds", "2", "--seed", "3", "--steps", "60", "--out", str(tmp_path)]
+    out, _, code = refil("sweep", "figure_2b_released", *words)
+    assert code == 0, out
+    (folder,) = tmp_path.iterdir()
+    assert runs.existing(folder).seeds == [3, 4]
+
+
 def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
     arguments = ["sweep", "figure_2b_released", "--seeds", "1", "--steps", "60", "--out", str(tmp_path)]
     out, _, code = refil(*arguments, "--only", "Fixed", "--envs", "4", "--condense")

@@ -84,22 +84,32 @@ def remember_forward(weight: Array, biases: Array, gates: Array, first: Array) -
 def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
     """Each gate's gradient is the memory's times a factor that is known beforehand."""
     weight, biases, gates, first, memories, opened = kept
-    before = jnp.where(first, 0.0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]).astype(jnp.float32))
+    before = jnp.where(first, 0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
     # On a GPU it is quicker to work the gates out again, all instants at once, than to have the kernel write them down.
-    reset, update, new, new_mem = opened or step(gates + biases[0], multiply(before, weight) + biases[1], before)[1:]
+    reset, update, new, new_mem = opened or step(gates + biases[0], recall(before, weight) + biases[1], before)[1:]
     by_new = (1 - update) * (1 - new**2)
-    by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
-    by_recalled = tuple(part.astype(gates.dtype) for part in by_recalled)
+    factors = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset, by_new
+    *by_recalled, by_new = (part.astype(gates.dtype) for part in factors)
     backward = gru_kernel.trace_back if gru_kernel.fits(weight) else trace_back
-    total = backward(weight, by_recalled, update.astype(gates.dtype), first, gradient)
-    # Part by part, so that what is recalled is worked out where it is used and never written down as a whole.
-    recalled = [flat(total * part) for part in by_recalled]
-    rows = flat(before.astype(gates.dtype))
-    by_weight = jnp.concatenate([columns_together(rows, part) for part in recalled], axis=-1)
-    given = jnp.concatenate([total * by_recalled[0], total * by_recalled[1], total * by_new], axis=-1).astype(gates.dtype)
-    from_memory = jnp.concatenate([part.sum(axis=0, dtype=jnp.float32) for part in recalled])
-    by_biases = jnp.stack([given.sum(axis=(0, 1), dtype=jnp.float32), from_memory])
+    total = backward(weight, tuple(by_recalled), update.astype(gates.dtype), first, gradient)
+    # What inputs and memories give to a gate is added up, so that both have the same gradient; but for the new content's.
+    alike = 2 * total.shape[-1]
+    given, recalled = jnp.concatenate([total * part for part in (*by_recalled[:2], by_new)], axis=-1), total * by_recalled[2]
+    given = jax.lax.optimization_barrier(given)  # several products read it: it is put together once, not by each of them
+    products, sums = zip(*(gathered(before, each) for each in (given, recalled)), strict=True)
+    by_weight = jnp.concatenate([products[0][:, :alike], products[1]], axis=-1)
+    by_biases = jnp.stack([sums[0], jnp.concatenate([sums[0][:alike], sums[1]])])
     return by_weight, by_biases, given, None
+
+
+def recall(memories: Float[Array, "time rows size"], weight: Float[Array, "size gates"]) -> Float[Array, "time rows gates"]:
+    """The memories' share of the gates in float32, of factors as exact as the memories are (a network's weights are, too)."""
+    return jnp.matmul(memories, weight.astype(memories.dtype), preferred_element_type=jnp.float32)
+
+
+def gathered(memories: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
+    """The gradients of weights that map memories to what has this gradient, and of a bias: over all rows and instants."""
+    return columns_together(flat(memories), flat(gradient)), gradient.sum(axis=(0, 1), dtype=jnp.float32)
 
 
 def flat(rows: Float[Array, "time rows size"]) -> Float[Array, "all_rows size"]:

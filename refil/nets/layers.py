@@ -1,6 +1,7 @@
 """Maps over rows, initialised as PyTorch does it: every weight and bias uniform within 1/sqrt(fan in)."""
 
 import itertools
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -62,12 +63,27 @@ def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows so
     return jnp.matmul(one.T, other, preferred_element_type=jnp.float32)
 
 
+@jax.custom_batching.custom_vmap
 def in_pieces(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
     """The same, piece by piece of the many rows, so that all processors of a GPU have something to do.
 
     XLA would cut them into pieces as well, but of sizes that it first pads both factors for.
     """
-    pieces = max(count for count in range(1, MOST_PIECES + 1) if len(one) % count == 0)
+    return in_pieces_at_most(MOST_PIECES, one, other)
+
+
+@in_pieces.def_vmap
+def many_in_pieces(count: int, batched: list[bool], one: Array, other: Array) -> tuple[Array, bool]:
+    """Many of them give the processors more to do: with fewer pieces each, there is less to write down and add up."""
+    several = jax.vmap(
+        partial(in_pieces_at_most, max(1, MOST_PIECES // count)), in_axes=[0 if own else None for own in batched]
+    )
+    return several(one, other), True
+
+
+def in_pieces_at_most(most: int, one: Array, other: Array) -> Array:
+    """The same, in as many pieces as divide the rows."""
+    pieces = max(count for count in range(1, most + 1) if len(one) % count == 0)
     parts = (each.reshape(pieces, len(one) // pieces, -1) for each in (one, other))
     return jnp.einsum("prf,prs->pfs", *parts, preferred_element_type=jnp.float32).sum(axis=0)
 

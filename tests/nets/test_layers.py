@@ -86,6 +86,19 @@ def test_pieces_come_to_the_whole(rows):
     np.testing.assert_allclose(in_pieces(one, other), np.asarray(one).T @ np.asarray(other), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_many_side_by_side_come_to_the_same_in_fewer_pieces(shared):
+    one, other = jax.random.normal(jax.random.key(0), (5, 192, 4)), jax.random.normal(jax.random.key(1), (5, 192, 3))
+    axes = (None, 0) if shared else (0, 0)
+    one = one[0] if shared else one
+    together = jax.vmap(in_pieces, in_axes=axes)
+    expected = np.einsum("rf,nrs->nfs" if shared else "nrf,nrs->nfs", one, other)
+    np.testing.assert_allclose(together(one, other), expected, rtol=1e-4, atol=1e-5)
+    alone = str(jax.make_jaxpr(in_pieces)(one if shared else one[0], other[0]))
+    assert "64,3,4]" in alone  # pieces of three rows
+    assert "12,16,4]" in str(jax.make_jaxpr(together)(one, other))  # of sixteen: five times twelve pieces at most
+
+
 @pytest.mark.parametrize("add_up", [columns_together, in_pieces])
 def test_columns_come_together_in_float32(add_up):
     many = jnp.full((64 * 300, 1), 1 + 2**-7, jnp.bfloat16)  # added up in bfloat16, these would stop growing at 256

@@ -28,7 +28,7 @@ def main() -> None:
     """Measure, and print a line for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--batches", type=int, default=3)
     given = parser.parse_args()
     run = runs.existing(given.run)
     run.experiment.prepare_device()

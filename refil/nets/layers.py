@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 ALIGNED = 8  # numbers that a GPU's matrix units read at once
 MOST_PIECES = 64  # that many rows are cut into, at most, where a GPU adds up over them
+LARGE = 2**15  # numbers in a sum that give many of a GPU's processors something to do
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -74,11 +75,10 @@ def in_pieces(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -
 
 @in_pieces.def_vmap
 def many_in_pieces(count: int, batched: list[bool], one: Array, other: Array) -> tuple[Array, bool]:
-    """Many of them give the processors more to do: with fewer pieces each, there is less to write down and add up."""
-    several = jax.vmap(
-        partial(in_pieces_at_most, max(1, MOST_PIECES // count)), in_axes=[0 if own else None for own in batched]
-    )
-    return several(one, other), True
+    """Many large sums give the processors enough to do: with fewer pieces each, there is less to write down and add up."""
+    large = one.shape[-1] * other.shape[-1] >= LARGE
+    most = max(1, MOST_PIECES // count) if large else MOST_PIECES
+    return jax.vmap(partial(in_pieces_at_most, most), in_axes=[0 if own else None for own in batched])(one, other), True
 
 
 def in_pieces_at_most(most: int, one: Array, other: Array) -> Array:

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from importlib import metadata
+from pathlib import Path
 
 # Many tests train the same tiny game, some in processes of their own: what one has compiled serves them all. Each worker has a
 # folder of its own, because one may read what another is just writing.
@@ -26,6 +27,7 @@ import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("refil", "beartype.beartype")
+MEMORY_MAP, MOST_PIECES = Path("/proc/self/maps"), 30_000
 
 
 def pytest_collection_modifyitems(items):
@@ -36,9 +38,20 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
 
 
-@pytest.fixture(scope="module", autouse=True)
 def forget_programs():
     """Compiled programs fill the process's memory map, and where that is full (65,530 pieces on Linux) JAX crashes."""
-    yield
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_after_each_module():
+    yield
+    forget_programs()
+
+
+@pytest.fixture(autouse=True)
+def forgotten_before_there_are_too_many():
+    yield
+    if MEMORY_MAP.exists() and MEMORY_MAP.read_bytes().count(b"\n") > MOST_PIECES:
+        forget_programs()

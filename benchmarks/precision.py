@@ -3,8 +3,8 @@
     python benchmarks/precision.py RUN
     python benchmarks/precision.py RUN --batches 8
 
-The run's models play batches of episodes. For each seed and batch the loss and the gradient are worked out in float32, in
-TF32 (on a GPU; elsewhere products are float32's) and with bfloat16 rows. Printed is, as a share of the float32
+The run's models play batches of episodes, and are their own targets. For each seed and batch the gradient is worked out in
+float32, in TF32 (on a GPU; elsewhere products are float32's) and with bfloat16 rows. Printed is, as a share of the float32
 gradient's norm, how far each is from it; and how far the float32 gradient of one batch is from that of the next.
 """
 
@@ -59,10 +59,8 @@ def gradient(built: Loop, precision: str) -> Callable[[Model, Recording, Array],
 
     @jax.jit
     def worked_out(model: Model, batch: Recording, key: Array) -> Array:
-        learner = learn.learner(model, model, built.optimiser)
-        return learn.gradient(built.method, learner, collect.recall(built.env, batch), key, experiment.ACTIVATIONS[precision])[
-            0
-        ]
+        learner, episodes = learn.learner(model, model, built.optimiser), collect.recall(built.env, batch)
+        return learn.gradient(built.method, learner, episodes, key, experiment.ACTIVATIONS[precision])[0]
 
     def at_this_precision(*arguments: object) -> Array:
         with jax.default_matmul_precision(experiment.PRODUCTS[precision]):

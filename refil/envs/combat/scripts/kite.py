@@ -13,9 +13,8 @@ from refil.envs.combat.world import Arena, World
 
 MELEE = 1.0  # weapons of less range
 UPON, NEAR = 2.0, 5.0  # edge to edge: those who will soon strike, and those to step back from while reloading
-FADES = 1.5  # a fighter so much further away is a third of the danger
-CLOSE = 6.0  # to a wall
-WALL = 0.02  # of a fighter's danger: what a cell closer to a wall is worth
+TOUCH, FADES = 1.0, 1.5  # centre to centre: where a fighter's danger is 1, and so much further away a third of that
+CLOSE, WALL = 6.0, 0.02  # a wall nearer than that is a danger too, and grows with the square of what is missing
 
 
 def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
@@ -32,13 +31,10 @@ def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
     x = world.x[agents, None] + STRIDE * orders.EASTWARD[orders.NORTH :]
     y = world.y[agents, None] + STRIDE * orders.NORTHWARD[orders.NORTH :]
     away = jnp.hypot(x[..., None] - world.x, y[..., None] - world.y)
-    danger = jnp.where(fighters[:, None], jnp.exp(-away / FADES), 0.0).sum(axis=-1) * jnp.exp(1 / FADES)
-    worth = jnp.where(
-        battle.available(world)[:, orders.NORTH : orders.FIRST_TARGET],
-        -danger - WALL * jnp.maximum(CLOSE - room(x, y, game.arena), 0.0) ** 2,
-        -tactics.FAR,
-    )
-    best = jnp.where(worth.max(axis=1) > -tactics.FAR, orders.NORTH + jnp.argmax(worth, axis=1), orders.STOP)
+    danger = jnp.where(fighters[:, None], jnp.exp((TOUCH - away) / FADES), 0.0).sum(axis=-1)
+    danger += WALL * jnp.maximum(CLOSE - room(x, y, game.arena), 0.0) ** 2
+    danger = jnp.where(battle.available(world)[:, orders.NORTH : orders.FIRST_TARGET], danger, tactics.FAR)
+    best = jnp.where(danger.min(axis=1) < tactics.FAR, orders.NORTH + jnp.argmin(danger, axis=1), orders.STOP)
     chosen = jnp.where(steps_back & ~melee[agents] & world.alive[agents], best, attack)
     return battle.ordered(world, chosen)
 

@@ -35,7 +35,7 @@ def main() -> None:
     options = run.experiment.options
     buffer = max(ROUNDS_KEPT * given.envs, options.batch)
     size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": ENDLESS}
-    manner = {"precision": given.precision, "fold": tuple(given.fold or options.fold)}
+    manner = {"precision": given.precision, "fold": options.fold if given.fold is None else tuple(given.fold)}
     asked = replace(run.experiment, options=replace(options, **size, **manner))
     asked.prepare_device()
     built = asked.build()
@@ -57,7 +57,7 @@ def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's rows; by default the run's")
+    parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's rows, or none; by default the run's")
     parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="bf16")
     parser.add_argument("--envs", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=12)

@@ -27,7 +27,7 @@ import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("refil", "beartype.beartype")
-MEMORY_MAP, MOST_PIECES = Path("/proc/self/maps"), 30_000
+MEMORY_MAP, MOST_MAPPED = Path("/proc/self/maps"), 30_000
 
 
 def pytest_collection_modifyitems(items):
@@ -53,5 +53,5 @@ def forgotten_after_each_module():
 @pytest.fixture(autouse=True)
 def forgotten_before_there_are_too_many():
     yield
-    if MEMORY_MAP.exists() and MEMORY_MAP.read_bytes().count(b"\n") > MOST_PIECES:
+    if MEMORY_MAP.exists() and MEMORY_MAP.read_bytes().count(b"\n") > MOST_MAPPED:
         forget_programs()

@@ -86,7 +86,7 @@ def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Ar
     weight, biases, gates, first, memories, opened = kept
     before = jnp.where(first, 0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
     # On a GPU it is quicker to work the gates out again, all instants at once, than to have the kernel write them down.
-    reset, update, new, new_mem = opened or step(gates + biases[0], recall(before, weight) + biases[1], before)[1:]
+    reset, update, new, new_mem = opened or step(gates + biases[0], share_of_memories(before, weight) + biases[1], before)[1:]
     by_new = (1 - update) * (1 - new**2)
     factors = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset, by_new
     *by_recalled, by_new = (part.astype(gates.dtype) for part in factors)
@@ -96,19 +96,21 @@ def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Ar
     alike = 2 * total.shape[-1]
     given, recalled = jnp.concatenate([total * part for part in (*by_recalled[:2], by_new)], axis=-1), total * by_recalled[2]
     given = jax.lax.optimization_barrier(given)  # several products read it: it is put together once, not by each of them
-    products, sums = zip(*(gathered(before, each) for each in (given, recalled)), strict=True)
+    products, sums = zip(*(by_weight_and_bias(before, each) for each in (given, recalled)), strict=True)
     by_weight = jnp.concatenate([products[0][:, :alike], products[1]], axis=-1)
     by_biases = jnp.stack([sums[0], jnp.concatenate([sums[0][:alike], sums[1]])])
     return by_weight, by_biases, given, None
 
 
-def recall(memories: Float[Array, "time rows size"], weight: Float[Array, "size gates"]) -> Float[Array, "time rows gates"]:
-    """The memories' share of the gates in float32, of factors as exact as the memories are (a network's weights are, too)."""
+def share_of_memories(
+    memories: Float[Array, "time rows size"], weight: Float[Array, "size gates"]
+) -> Float[Array, "time rows gates"]:
+    """In the gates, without its bias: in float32, of factors as exact as the memories are (a network's weights are, too)."""
     return jnp.matmul(memories, weight.astype(memories.dtype), preferred_element_type=jnp.float32)
 
 
-def gathered(memories: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
-    """The gradients of weights that map memories to what has this gradient, and of a bias: over all rows and instants."""
+def by_weight_and_bias(memories: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
+    """Their gradients, of a map from memories to what has this gradient: over all rows and instants."""
     return columns_together(flat(memories), flat(gradient)), gradient.sum(axis=(0, 1), dtype=jnp.float32)
 
 

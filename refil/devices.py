@@ -1,6 +1,7 @@
 """The devices that train: how seeds are shared out among several, how programs are compiled, what memory was used."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -10,11 +11,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 SEEDS = PartitionSpec("seeds")  # arrays whose first axis is shared out
-ALL = PartitionSpec()  # arrays that every device has whole
 Option = str | bool | int
 OPTIONS: dict[str, Option] = {
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",  # kernels overlap that need not wait for each other
     "xla_gpu_experimental_enable_fusion_autotuner": False,  # trying out every fusion twice takes most of the compiling
+    "xla_gpu_gemm_rewrite_size_threshold": 25_000,  # products of weights with weights are as fast without trying out tilings
     "xla_gpu_dot_merger_threshold_mb": 4,  # larger products of the same rows stay apart: merged, each part is copied out again
 }
 
@@ -39,19 +40,29 @@ class Devices:
         where = None if len(self) == 1 else NamedSharding(self.mesh, SEEDS)
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), tree)
 
-    def each(self, function: Callable[..., PyTree], *taken: PartitionSpec) -> Callable[..., PyTree]:
-        """The function of all seeds as one that each device runs for its own; `taken` says how arguments are shared out.
+    def each(self, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+        """The function of all seeds as one that each device runs for its own.
 
         Loops then end on each device when its own seeds are ready, without a word between devices.
         """
         if len(self) == 1:
             return function
-        return jax.shard_map(function, mesh=self.mesh, in_specs=taken, out_specs=SEEDS, check_vma=False)
+        return jax.shard_map(function, mesh=self.mesh, in_specs=SEEDS, out_specs=SEEDS, check_vma=False)
 
 
 def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
     """`jax.jit`, with the options that training gains from."""
     return jax.jit(function, compiler_options=known_options(), **options)
+
+
+def compiled(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
+    """Programs, each given with arguments like its own, compiled side by side.
+
+    The one that takes longest had best come first: it is compiled while the others are traced.
+    """
+    with ThreadPoolExecutor() as threads:
+        begun = [threads.submit(program.lower(*arguments).compile) for program, *arguments in calls]
+        return [each.result() for each in begun]
 
 
 @cache

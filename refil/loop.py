@@ -1,4 +1,4 @@
-"""The training loop on the device: play, store, sample, update, for all seeds at once, without a word to Python.
+"""An iteration of training on the device: play, store, sample, update, for all seeds at once, without a word to Python.
 
 Everything a seed does follows from its own state and its seed number, never from the other seeds or from chance outside:
 a seed alone does what it does in company, and a saved state goes on as if nothing had happened.
@@ -71,24 +71,27 @@ def metric_names(loop: Loop) -> list[str]:
     return list(jax.eval_shape(update_once))
 
 
-def advance(loop: Loop, training: Training, iterations: Int[Array, ""]) -> Training:
-    """At most so many iterations; fewer if a seed has something to report."""
-
-    def going_on(progress: tuple[Array, Training]) -> Bool[Array, ""]:
-        return (progress[0] < iterations) & ~line_due(loop, progress[1]).any()
-
-    def one_more(progress: tuple[Array, Training]) -> tuple[Array, Training]:
-        return progress[0] + 1, iterate(loop, progress[1])
-
-    return jax.lax.while_loop(going_on, one_more, (jnp.zeros((), jnp.int32), training))[1]
-
-
 def iterate(loop: Loop, training: Training) -> Training:
-    """Each seed plays a batch of episodes and learns as many times; seeds that have done their steps stand still."""
+    """Each seed plays a batch of episodes and learns as many times."""
+    return learn_from(loop, training, play_on(loop, training))
+
+
+def play_on(loop: Loop, training: Training) -> Recording:
+    """What each seed plays next: a batch of episodes."""
+    keys = keys_for(training.seed, PLAY, training.episodes)
+    return play(loop, training.learner, keys, epsilon(loop.schedule, training))
+
+
+def shapes_played(loop: Loop, training: Training) -> Recording:
+    """What `play_on` gives is like this; known without going through it."""
+    schedule, ring = loop.schedule, training.replay.recordings
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((schedule.seeds, schedule.envs, *leaf.shape[2:]), leaf.dtype), ring)
+
+
+def learn_from(loop: Loop, training: Training, recordings: Recording) -> Training:
+    """Each seed stores what it has played, and learns as many times; seeds that have done their steps stand still."""
     schedule = loop.schedule
     running = training.env_steps < schedule.steps
-    keys = keys_for(training.seed, PLAY, training.episodes)
-    recordings = play(loop, training.learner, keys, epsilon(schedule, training))
     ring = jax.vmap(replay.insert)(training.replay, recordings, running)
     ready = running & (ring.inserted >= schedule.batch)
     learner, metrics = jax.lax.cond(

@@ -17,15 +17,13 @@ from jaxtyping import PyTree
 
 from refil import condense, devices, evaluate, loggers, loop, runs, schedule
 from refil.condense import Condensed, Uncondensed
-from refil.devices import ALL, SEEDS, Devices
+from refil.devices import Devices
 from refil.experiment import Experiment
 from refil.loop import Training
 from refil.progress import Display
 from refil.schedule import Loop
 from refil.settings import Refused
 
-SECONDS_PER_CALL = 1.0  # how long the device may work before Python looks again
-MOST_PER_CALL = 1000  # iterations, whatever the speed
 WHOLE_AT_ONCE = 16  # episodes that are saved whole come in so many
 
 
@@ -48,11 +46,12 @@ class Session:
     ) -> None:
         self.loop, self.folder, self.display, self.logs, self.threads = loop_, folder, display, logs, threads
         self.devices = Devices(loop_.schedule.seeds)
-        self.advance = devices.jit(self.devices.each(partial(loop.advance, loop_), SEEDS, ALL), donate_argnums=0)
+        self.play = devices.jit(self.devices.each(partial(loop.play_on, loop_)))
+        self.learn = devices.jit(self.devices.each(partial(loop.learn_from, loop_)), donate_argnums=0)
         self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
         self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
         self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
-        self.score = devices.jit(self.devices.each(partial(score, loop_), SEEDS))
+        self.score = devices.jit(self.devices.each(partial(score, loop_)))
         self.play_again = devices.jit(partial(condense.play_again, loop_.env))
         self.differing, self.leave, self.put_back = map(jax.jit, (condense.differing, condense.leave, condense.put_back))
         self.copy = jax.jit(partial(jax.tree.map, jnp.copy))
@@ -66,15 +65,12 @@ class Session:
         return time.monotonic() - self.began
 
     def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
-        """Advance, report and save until done or stopped."""
-        training, schedule = self.start(resume), self.loop.schedule
-        iterations, saved_at = 1, time.monotonic()
+        """Play, learn, report and save until done or stopped."""
+        opened, schedule = time.monotonic(), self.loop.schedule
+        training, saved_at = self.start(resume), time.monotonic()
+        self.display.say(f"compiled after {saved_at - opened:.1f} s")
         while not self.done(training) and not stopped():
-            called_at, before = time.monotonic(), np.asarray(training.episodes)
-            training = self.advance(training, jnp.int32(iterations))
-            played = (np.asarray(training.episodes) - before).max() / schedule.envs  # a call may end early
-            iterations = min(MOST_PER_CALL, max(1, int(played * SECONDS_PER_CALL / (time.monotonic() - called_at))))
-            training = self.write_lines(training)
+            training = self.write_lines(self.learn(training, self.play(training)))
             self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()
@@ -120,18 +116,12 @@ class Session:
         return saved
 
     def compile(self, training: Training) -> None:
-        """Compile what every run calls, for a state like this: side by side, and the longest first while others are traced.
-
-        All else is compiled when it is first called.
-        """
-
-        def begun(program: Any, *arguments: Any) -> Future[Any]:
-            return self.threads.submit(program.lower(*arguments).compile)
-
-        advance, score = begun(self.advance, training, jnp.int32(1)), begun(self.score, training)
-        report, due, epsilon = (begun(each, training) for each in (self.report, self.due, self.epsilon))
-        self.advance, self.score = advance.result(), score.result()
-        self.report, self.due, self.epsilon = report.result(), due.result(), epsilon.result()
+        """Compile what every run calls, for a state like this; all else is compiled when it is first called."""
+        played = self.devices.shapes_shared_out(loop.shapes_played(self.loop, training))
+        self.learn, self.play, self.score, self.report, self.due, self.epsilon = devices.compiled(
+            (self.learn, training, played),
+            *((each, training) for each in (self.play, self.score, self.report, self.due, self.epsilon)),
+        )
 
     def write_lines(self, training: Training) -> Training:
         """Write a line for every seed that has one due, with an evaluation where that is due."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from refil import experiment, loop
@@ -29,10 +28,10 @@ def small(method: str = "refil", **changes) -> Experiment:
 def run(built: Loop, training: Training | None = None) -> tuple[Training, list[tuple[int, int]]]:
     """Train to the end; also which seeds had a line due, after how many episodes."""
     training = training if training is not None else jax.jit(partial(loop.begin, built))()
-    advance, report = jax.jit(partial(loop.advance, built)), jax.jit(partial(loop.report, built))
+    iterate, report = jax.jit(partial(loop.iterate, built)), jax.jit(partial(loop.report, built))
     lines = []
     while (training.env_steps < built.schedule.steps).any():
-        training = advance(training, jnp.int32(1000))
+        training = iterate(training)
         due = np.asarray(loop.line_due(built, training))
         lines += [(int(seed), int(training.episodes[seed])) for seed in np.flatnonzero(due)]
         training = report(training)

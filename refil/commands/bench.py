@@ -37,7 +37,7 @@ train_steps_per_s: environment steps a second of the whole training loop, all se
 
 minutes_for_10m: minutes that 10 million steps of each seed would take at that rate; with learning, episodes change in length.
 
-compile_s: seconds until that loop is compiled; compile_again_s: when it has been compiled on this machine before.
+compile_s: seconds until that loop is traced and compiled; compile_again_s: when it has been compiled on this machine before.
 
 replay_bytes: the memory that all seeds' episodes take; peak_bytes: the most device memory in use, where the device tells.
 
@@ -87,14 +87,14 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     built, options = asked.build(), asked.options
     training = jax.jit(partial(loop.begin, built))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
-    compiled, compile_s, compile_again_s = compile_twice(partial(loop.iterate, built), training)
+    (learn, play), compile_s, compile_again_s = compile_twice(built, training)
     while int(training.episodes[0]) < options.batch:  # until there is enough to learn from
-        training = compiled(training)
+        training = learn(training, play(training))
 
     state = [training]
 
     def iteration() -> Any:
-        state[0] = compiled(state[0])
+        state[0] = learn(state[0], play(state[0]))
         return state[0].env_steps
 
     before = iteration().sum()
@@ -108,8 +108,9 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     keys = schedule.keys_for(now.seed, schedule.PLAY, now.episodes)
     random = partial(devices.jit(partial(loop.play, built)), now.learner, keys, jnp.ones(options.seeds))
     ready = jnp.ones(options.seeds, bool)
-    learn = devices.jit(partial(improve.improve, built))
-    learning = partial(learn, now.seed, now.learner, now.metrics, now.replay, now.episodes, ready)
+    learning = partial(
+        devices.jit(partial(improve.improve, built)), now.seed, now.learner, now.metrics, now.replay, now.episodes, ready
+    )
     return {
         "env_steps_per_s": int(random().valid.sum()) / seconds(random, measure.repeats),
         "ms_per_update": 1e3 * seconds(learning, measure.repeats) / options.envs / options.seeds,
@@ -126,18 +127,22 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     }
 
 
-def compile_twice(function: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], float, float]:
-    """The function compiled for such arguments, which it consumes; the seconds that took, and the second time."""
+def compile_twice(built: Loop, training: Training) -> tuple[list[Callable[..., Any]], float, float]:
+    """What learns and what plays, compiled for such a state as training does it; the seconds that took, and the second time."""
     import jax
+
+    from refil import loop
 
     times = []
     with empty_cache():
         for _ in range(2):
             jax.clear_caches()
             started = time.perf_counter()
-            compiled = devices.jit(function, donate_argnums=range(len(arguments))).lower(*arguments).compile()
+            learn = devices.jit(partial(loop.learn_from, built), donate_argnums=0)
+            play = devices.jit(partial(loop.play_on, built))
+            programs = devices.compiled((learn, training, loop.shapes_played(built, training)), (play, training))
             times.append(time.perf_counter() - started)
-    return compiled, *times
+    return programs, *times
 
 
 @contextmanager

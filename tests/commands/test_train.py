@@ -47,7 +47,8 @@ def test_a_run_ends_with_a_picture_words_and_what_to_try_next(whole, tmp_path):
     assert "refil on group_matching: 2 seeds, 100 steps each" in done.stdout
     assert f"refil evaluate {tmp_path / 'again'}" in done.stdout
     assert (tmp_path / "again" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "compiling" in done.stderr and "compiled after" in done.stderr
+    assert "compiling" in done.stderr
+    assert "compiled after" in done.stderr
     (other,) = (line.split() for line in done.stdout.splitlines() if "--method qmix_attention" in line)
     assert "--env.agents 3 --env.cells 3" in " ".join(other)
     assert refil("train", *other[2:], "--help").returncode == 0

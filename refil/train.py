@@ -68,9 +68,13 @@ class Session:
         """Play, learn, report and save until done or stopped."""
         opened, schedule = time.monotonic(), self.loop.schedule
         training, saved_at = self.start(resume), time.monotonic()
-        self.display.say(f"compiled after {saved_at - opened:.1f} s")
+        if not self.done(training):
+            self.display.say(f"compiled after {saved_at - opened:.1f} s")
+            played = self.play(training)
         while not self.done(training) and not stopped():
-            training = self.write_lines(self.learn(training, self.play(training)))
+            training = self.learn(training, played)
+            played = self.play(training)  # at once: the device need not wait while Python looks at what there is to report
+            training = self.write_lines(training)
             self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()

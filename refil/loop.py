@@ -1,4 +1,4 @@
-"""An iteration of training on the device: play, store, sample, update, for all seeds at once, without a word to Python.
+"""An iteration of training on the device, for all seeds at once: what plays, and what stores, samples and updates.
 
 Everything a seed does follows from its own state and its seed number, never from the other seeds or from chance outside:
 a seed alone does what it does in company, and a saved state goes on as if nothing had happened.
@@ -72,7 +72,7 @@ def metric_names(loop: Loop) -> list[str]:
 
 
 def iterate(loop: Loop, training: Training) -> Training:
-    """Each seed plays a batch of episodes and learns as many times."""
+    """Each seed plays a batch of episodes and learns as many times: both parts in one, where that is easier to call."""
     return learn_from(loop, training, play_on(loop, training))
 
 

@@ -1,4 +1,4 @@
-"""Draw runs in one figure: mean and 95 % interval over seeds."""
+"""Draw runs in one figure: mean and 95 % interval over seeds. Prints the same as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Options:
 
 
 def main(arguments: list[str]) -> None:
-    """Draw, and say where."""
+    """Draw, and say what and where."""
     options = settings.from_command_line(Options, arguments, "refil plot", __doc__)
     if not options.runs:
         raise Refused("name at least one run's folder")
@@ -32,11 +32,12 @@ def main(arguments: list[str]) -> None:
         raise Refused(f"--labels has {len(options.labels)} names for {len(options.runs)} runs")
     found = [runs.existing(path) for path in options.runs]
     try:
-        figure = plugins.load(PLOTS, options.figure).draw(lines(found, options.labels or labels(found)))
+        module, drawn = plugins.load(PLOTS, options.figure), lines(found, options.labels or labels(found))
+        figure = module.draw(drawn)
     except ImportError as error:
         raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
     files.save_figure(figure, options.out)
-    print(options.out)
+    print("\n".join([*module.table(drawn), str(options.out)]))
 
 
 def lines(found: list[runs.Run], names: Sequence[str]) -> dict[str, list[runs.Run]]:

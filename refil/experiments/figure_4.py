@@ -3,17 +3,15 @@
 The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from refil import experiment, files, statistics
+from refil import experiment, files
 from refil.experiment import Experiment
 from refil.runs import Run
 
 SETS = ("3-8sz", "3-8csz", "3-8MMM")
 ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
-LAST = 0.9  # of a run's steps: the end begins here
 
 
 def planned() -> dict[str, Experiment]:
@@ -36,7 +34,8 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
 
     picture = out / "figure_4.png"
     files.save_figure(learning_curves.draw_beside(panels(done)), picture)
-    files.write_whole(out / "figure_4.md", ("\n".join(table(done)) + "\n").encode())
+    lines = learning_curves.table({label: [run] for label, run in done.items()})
+    files.write_whole(out / "figure_4.md", ("\n".join(lines) + "\n").encode())
     return picture
 
 
@@ -44,17 +43,3 @@ def panels(done: dict[str, Run]) -> dict[str, dict[str, list[Run]]]:
     """For each set all methods' lines."""
     names = [experiment.label(method) for method in ABLATIONS]
     return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in SETS}
-
-
-def table(done: dict[str, Run]) -> Iterator[str]:
-    """Of every run what was won in the last tenth of its steps and over all of them."""
-    from refil.plots import learning_curves
-
-    yield "| episodes won | at the end, by seed | mean | 95 % interval | over the whole run |"
-    yield "|---|---|---:|---:|---:|"
-    for label, run in done.items():
-        steps, curves = learning_curves.seed_curves([run])
-        ends = curves[:, steps >= LAST * steps[-1]].mean(axis=1)
-        mean, low, high = statistics.mean_interval(ends)
-        by_seed = ", ".join(f"{end:.0%}" for end in ends)
-        yield f"| {label} | {by_seed} | {mean:.0%} | {low:.0%} to {high:.0%} | {curves.mean():.0%} |"

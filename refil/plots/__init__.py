@@ -1,1 +1,2 @@
-"""Figures, one file each; the file's name is its name on the command line. A file has `draw(runs) -> Figure`."""
+"""Figures, one file each; the file's name is its name on the command line. A file has
+`draw(lines) -> Figure`, and `table(lines)`, which gives in words what is drawn, line by line."""

@@ -1,17 +1,19 @@
 """Learning curves: the share of episodes won against environment steps, mean and 95 % interval over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from refil import statistics
 from refil.plots import _lines
 from refil.plots._lines import Lines
 from refil.runs import Run
 from refil.settings import Refused
 
 POINTS = 201  # of the grid that all seeds' curves are read on
+LAST = 0.9  # of the steps that all seeds have made: the end begins here
 
 
 def draw(lines: Lines) -> Figure:
@@ -19,6 +21,18 @@ def draw(lines: Lines) -> Figure:
     figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
     draw_on(figure.add_subplot(), lines)
     return figure
+
+
+def table(lines: Lines) -> Iterator[str]:
+    """Of every line what was won in the last tenth of its steps and over all of them."""
+    yield "| episodes won | million steps | at the end, by seed | mean | 95 % interval | over the whole run |"
+    yield "|---|---:|---|---:|---:|---:|"
+    for label, runs in lines.items():
+        steps, curves = seed_curves(runs)
+        ends = curves[:, steps >= LAST * steps[-1]].mean(axis=1)
+        mean, low, high = statistics.mean_interval(ends)
+        by_seed = ", ".join(f"{end:.0%}" for end in ends)
+        yield f"| {label} | {steps[-1] / 1e6:.2g} | {by_seed} | {mean:.0%} | {low:.0%} to {high:.0%} | {curves.mean():.0%} |"
 
 
 def draw_beside(panels: dict[str, Lines]) -> Figure:

@@ -72,7 +72,9 @@ def test_evaluate_refuses_a_folder_without_models(refil, tmp_path):
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_plot_draws_several_runs(refil, run, tmp_path, ending):
     out = tmp_path / f"curves.{ending}"
-    assert refil("plot", str(run.path), str(run.path), "--labels", "one", "two", "--out", str(out))[2] == 0
+    said, _, code = refil("plot", str(run.path), str(run.path), "--labels", "one", "two", "--out", str(out))
+    assert code == 0
+    assert [line.split(" |")[0] for line in said.splitlines()[2:]] == ["| one", "| two", str(out)]
     assert out.stat().st_size > 1000
 
 

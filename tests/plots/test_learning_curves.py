@@ -51,3 +51,9 @@ def test_pictures_side_by_side_have_their_own_lines(tmp_path):
 def test_a_run_without_evaluations_is_refused(tmp_path):
     with pytest.raises(Refused, match="no evaluation yet"):
         learning_curves.seed_curves([made_up(tmp_path / "run", [])])
+
+
+def test_the_table_has_what_was_won_in_the_last_tenth(tmp_path):
+    ends = ((0, 0.25), (1, 0.75))
+    first, second = (made_up(tmp_path / str(s), [(s, 10**5 * n, end * (n >= 9)) for n in range(11)]) for s, end in ends)
+    assert list(learning_curves.table({"ours": [first, second]}))[-1] == "| ours | 1 | 25%, 75% | 50% | 25% to 75% | 8% |"

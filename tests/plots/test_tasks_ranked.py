@@ -36,3 +36,9 @@ def test_runs_of_one_label_with_other_tasks_are_refused(tmp_path):
 def test_a_run_whose_tasks_were_not_played_is_refused(tmp_path):
     with pytest.raises(Refused, match="--by-task"):
         tasks_ranked.draw({"ours": [runs.create(tmp_path / "run", small())]})
+
+
+def test_the_table_says_how_far_it_falls_off(tmp_path):
+    run = runs.create(tmp_path / "run", small())
+    run.keep_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
+    assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 100% | 35% | 1 of 3 |"

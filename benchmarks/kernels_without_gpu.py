@@ -1,7 +1,7 @@
 """What an update does on an H200, counted on a machine that has none: XLA compiles for a GPU that is only described.
 
     pip install 'jax[cuda13]'
-    python benchmarks/kernels_without_gpu.py 3-8sz refil --seeds 1 --rows 16 --precision bf16
+    python benchmarks/kernels_without_gpu.py 3-8sz refil --seeds 1 --fold 0.5 --precision bf16
 
 Prints how many kernels an update starts, the bytes that they read and write, and the milliseconds that this would take at
 4 TB/s and at least 2 microseconds a kernel; then the kernels that move most. No kernel is tuned, and neither products nor
@@ -104,24 +104,24 @@ def kernels(program: str) -> list[Kernel]:
     return max(found, key=len)
 
 
-def update(asked, rows: int):
-    """Eight updates of each seed, folded onto so many rows, and what they take."""
+def update(asked):
+    """Eight updates of each seed, folded as far as they may be, and what they take."""
     from refil import collect, experiment, fold, improve, loop
 
     jax.config.update("jax_default_matmul_precision", experiment.PRODUCTS[asked.options.precision])
-    built, sizes = asked.build(), fold.sizes(asked.options.batch, asked.options.fold)
+    built = asked.build()
     begun = jax.eval_shape(lambda: loop.begin(built))
 
     def learn(learner, metrics, batches, episodes, words, ready):
-        folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=size)))(batches.valid)[0] for size in sizes[:-1]]
+        places = jax.vmap(jax.vmap(fold.arrange))(batches.valid)
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
 
         def step(so_far, now):
-            gradient, found = improve.gradients(built, sizes.index(rows), so_far[0], *now)
+            gradient, found = improve.gradients(built, 0, so_far[0], *now)
             after = improve.follow_all(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
             return jax.tree.map(partial(collect.keep, ready), after, so_far), None
 
-        return jax.lax.scan(step, (learner, metrics), (batches, (*folds, None), keys))[0]
+        return jax.lax.scan(step, (learner, metrics), (batches, places, keys))[0]
 
     seeds, updates = asked.options.seeds, asked.options.envs
     batches = jax.tree.map(
@@ -140,13 +140,14 @@ def main() -> None:
     parser.add_argument("env")
     parser.add_argument("method")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--fold", type=float, nargs="?", help="share of a batch's instants onto which it is folded")
     parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="tf32")
     parser.add_argument("--top", type=int, default=20)
     given = parser.parse_args()
     asked = experiment.default(given.env, given.method)
-    asked = replace(asked, options=replace(asked.options, seeds=given.seeds, precision=given.precision))
-    function, arguments = update(asked, given.rows)
+    shares = () if given.fold is None else (given.fold,)
+    asked = replace(asked, options=replace(asked.options, seeds=given.seeds, precision=given.precision, fold=shares))
+    function, arguments = update(asked)
     found = sorted(kernels(compiled_for_h200(function, *arguments)), key=lambda kernel: -kernel.bytes)
     milliseconds = sum(max(LEAST_MS, kernel.bytes / BYTES_PER_MS) for kernel in found)
     print(f"{len(found)} kernels, {sum(kernel.bytes for kernel in found) / 1e6:,.0f} MB, {milliseconds:.2f} ms")

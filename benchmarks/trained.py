@@ -57,7 +57,7 @@ def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's rows, or none; by default the run's")
+    parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's instants, or none; by default the run's")
     parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="bf16")
     parser.add_argument("--envs", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=12)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
 
 from refil import act, fold
-from refil.fold import Places
+from refil.fold import Places, Size
 from refil.types import Env, Episode, Model, Observation, Recording
 
 CHANCE = 7  # sets the key of networks that leave something to chance apart from that of the choice of actions
@@ -138,11 +138,16 @@ def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> 
     return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
 
 
-def recall(env: Env, recordings: Recording, places: Places | None = None) -> Episode:
-    """See a batch of recorded episodes again, folded onto fewer rows of time if they have places there."""
-    folded, number, first = fold.fold(recordings, places)
-    before = jnp.full_like(folded.actions[:, :1], -1)
-    last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, folded.actions], axis=1))
-    observations = see(env, folded.states, last_action)
-    count = len(recordings.won)
-    return Episode(observations, number, folded.actions, folded.rewards, folded.terminated, folded.valid, count)
+def recall(env: Env, recordings: Recording, places: Places | None = None, size: Size | None = None) -> Episode:
+    """See a batch of recorded episodes again: each on a row of time, or all on a line of this size."""
+    count, instants = recordings.valid.shape[0], recordings.valid.shape[1] + 1
+    if places is None or size is None:
+        number = jnp.broadcast_to(jnp.arange(count)[:, None], (count, instants))
+        first, turns = jnp.broadcast_to(jnp.arange(instants) == 0, (count, instants)), None
+    else:
+        recordings, number, first, turns = fold.fold(recordings, places, size)
+    before = jnp.full_like(recordings.actions[:, :1], -1)
+    last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, recordings.actions], axis=1))
+    observations = replace(see(env, recordings.states, last_action), turns=turns)
+    steps = recordings.actions, recordings.rewards, recordings.terminated, recordings.valid
+    return Episode(observations, number, *steps, count)

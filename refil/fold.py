@@ -1,79 +1,95 @@
-"""Lays several short episodes one after another on the same row of time, so that little of a batch is padding.
+"""Lays the episodes of a batch one after another on a line of instants, so that little of a batch is padding.
 
-A team that has learned its task needs a few steps where the horizon allows many. Folded onto a quarter of the rows, a
-batch costs a quarter; each row still has the length of the horizon, and nothing that is learned from it changes.
+A team that has learned its task needs a few steps where the horizon allows many. Nearly all that is computed looks at
+instants one by one, and on a line there are about as many as were played. What remembers needs rows of time, and shares
+those out among episodes that fit behind one another. Nothing that is learned from a batch changes.
 """
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from refil.types import Recording
+from refil.types import Recording, Turns
+
+SPARE = 1  # rows of time more than all instants would fill: what is left of a row is often too short for another episode
+EVEN = 2  # rows come in pairs: a GPU takes 16 memories at once, and on StarCraft a row has eight
+
+
+class Size(NamedTuple):
+    """What a batch may be folded onto: a line of so many instants, and so many rows of time."""
+
+    instants: int
+    rows: int
 
 
 class Places(eqx.Module):
-    """Where each episode lies: its row, its first instant there, and how many instants it has."""
+    """Of each episode: how many instants it has; and the row of time that it lies on, and its first instant there."""
 
+    instants: Int[Array, "*batch episodes"]
     row: Int[Array, "*batch episodes"]
     start: Int[Array, "*batch episodes"]
-    instants: Int[Array, "*batch episodes"]
-    rows: int = eqx.field(static=True)
 
 
-def sizes(batch: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """The numbers of rows that a batch may be folded onto, fewest first; each is compiled on its own."""
-    return tuple(sorted({max(1, math.ceil(batch * share)) for share in (*shares, 1)}))
+def sizes(batch: int, horizon: int, shares: Sequence[float]) -> tuple[Size, ...]:
+    """What a batch may be folded onto that has these shares of its instants, fewest first; each is compiled on its own."""
+    of_episode = {max(1, math.ceil((horizon + 1) * share)) for share in shares}  # on average
+    lines = [batch * each for each in sorted(of_episode) if each <= horizon]
+    pairs = [math.ceil((instants / (horizon + 1) + SPARE) / EVEN) for instants in lines]
+    return tuple(Size(instants, min(batch, EVEN * each)) for instants, each in zip(lines, pairs, strict=True))
 
 
-def arrange(valid: Bool[Array, "episodes time"], rows: int) -> tuple[Places, Bool[Array, ""]]:
-    """A place for every episode, longest first, each on the first row with room; and whether all found one."""
+def arrange(valid: Bool[Array, "episodes time"]) -> Places:
+    """A place on rows of time for every episode: longest first, each on the first row with room."""
     instants, room_of_row = valid.sum(axis=-1) + 1, valid.shape[-1] + 1
 
     def place(room: Array, instants: Array) -> tuple[Array, tuple[Array, Array]]:
         row = jnp.argmax(room >= instants)
-        left = room[row]
-        return room.at[row].add(-instants), (row, left)
+        return room.at[row].add(-instants), (row, room_of_row - room[row])
 
     longest_first = jnp.argsort(-instants)
-    room, (row, left) = jax.lax.scan(place, jnp.full((rows,), room_of_row), instants[longest_first])
+    _, (row, start) = jax.lax.scan(place, jnp.full((len(valid),), room_of_row), instants[longest_first])
     back = jnp.argsort(longest_first)
-    return Places(row[back], room_of_row - left[back], instants, rows), (room >= 0).all()
+    return Places(instants, row[back], start[back])
 
 
-def fold(
-    recordings: Recording, places: Places | None
-) -> tuple[Recording, Int[Array, "rows instants"], Bool[Array, "rows instants"]]:
-    """The folded batch; which of the episodes each instant is from; and which instants are the first of theirs.
+def fits(places: Places, size: Size) -> Bool[Array, "*batch"]:
+    """Whether all episodes have room."""
+    return (places.instants.sum(axis=-1) <= size.instants) & (places.row.max(axis=-1) < size.rows)
 
-    Without places, each episode has a row of its own.
-    """
+
+class Folded(NamedTuple):
+    """A batch on a line, with a leading axis of one; the episode that each instant is from; which are the first of theirs."""
+
+    recording: Recording
+    number: Int[Array, "one instants"]
+    first: Bool[Array, "one instants"]
+    turns: Turns
+
+
+def fold(recordings: Recording, places: Places, size: Size) -> Folded:
+    """The batch, which must fit. What is left at the end of the line is not valid."""
     episodes, horizon = recordings.valid.shape
-    time = jnp.arange(horizon + 1)
-    if places is None:
-        shape = episodes, horizon + 1
-        return recordings, jnp.broadcast_to(jnp.arange(episodes)[:, None], shape), jnp.broadcast_to(time == 0, shape)
-    rows = places.rows
-    # Every instant of every episode writes its number where it lies; places that none takes repeat an episode's padding.
-    there = places.row[:, None] * (horizon + 1) + places.start[:, None] + time
-    there = jnp.where(time < places.instants[:, None], there, rows * (horizon + 1))
-    mine = jnp.arange(episodes)[:, None] * (horizon + 1) + time
-    nothing = jnp.full((rows * (horizon + 1),), horizon)
-    source = nothing.at[there.reshape(-1)].set(mine.reshape(-1), mode="drop").reshape(rows, horizon + 1)
-    taken = jnp.zeros_like(nothing, bool).at[there.reshape(-1)].set(True, mode="drop").reshape(rows, horizon + 1)
-    episode, instant = source // (horizon + 1), source % (horizon + 1)
-    step = episode[:, :-1], jnp.minimum(instant[:, :-1], horizon - 1)
-    folded = Recording(
+    ends, here = jnp.cumsum(places.instants), jnp.arange(size.instants)
+    taken = here < ends[-1]
+    episode = jnp.minimum((ends <= here[:, None]).sum(axis=-1), episodes - 1)
+    instant = jnp.minimum(here - (ends - places.instants)[episode], horizon)
+    turn = (places.start[episode] + instant) * size.rows + places.row[episode]
+    done = episode[:-1], jnp.minimum(instant[:-1], horizon - 1)
+    recording = Recording(
         states=jax.tree.map(lambda leaf: leaf[episode, instant], recordings.states),
-        actions=recordings.actions[step],
-        rewards=recordings.rewards[step],
-        terminated=recordings.terminated[step],
-        valid=recordings.valid[step] & taken[:, :-1] & (instant[:, :-1] < horizon),
-        won=recordings.won[episode[:, 0]],
-        task=recordings.task[episode[:, 0]],
-        key=recordings.key[episode[:, 0]],
+        actions=recordings.actions[done],
+        rewards=recordings.rewards[done],
+        terminated=recordings.terminated[done],
+        valid=recordings.valid[done] & taken[:-1] & (instant[:-1] < horizon),
+        won=recordings.won[0],
+        task=recordings.task[0],
+        key=recordings.key[0],
     )
-    return folded, episode, taken & (instant == 0)
+    turns = Turns(jnp.where(taken, turn, size.rows * (horizon + 1)), size.rows, horizon + 1)
+    on_a_line = recording, episode, taken & (instant == 0), turns
+    return Folded(*jax.tree.map(lambda leaf: leaf[None], on_a_line))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil import collect, fold, learn, replay
-from refil.fold import Places
+from refil.fold import Places, Size
 from refil.learn import Learner
 from refil.replay import Replay
 from refil.schedule import LEARN, Loop, keys_for
@@ -49,16 +49,14 @@ def improve_some(
     keys: Key[Array, "seeds updates 2"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Metrics]:
-    """Some updates, each on as few rows as its batches can be folded onto."""
+    """Some updates, each of batches folded as far as they can be."""
     batch = loop.schedule.batch
     draw = jax.vmap(jax.vmap(replay.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     batches = jax.vmap(jax.vmap(replay.take, in_axes=(None, 0)))(ring, draw(ring, batch, keys[:, :, 0]))
 
-    sizes = fold.sizes(batch, loop.schedule.fold)
-    folds = [jax.vmap(jax.vmap(partial(fold.arrange, rows=rows)))(batches.valid) for rows in sizes if rows < batch]
-    fitting = jnp.stack([*(fits for _, fits in folds), jnp.ones(keys.shape[:2], bool)])
+    places = jax.vmap(jax.vmap(fold.arrange))(batches.valid)
+    fitting = jnp.stack([*(fold.fits(places, size) for size in sizes(loop)), jnp.ones(keys.shape[:2], bool)])
     choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
-    places = *(places for places, _ in folds), None  # the last has all episodes as they are
 
     def step(so_far: tuple[Learner, Metrics], now: PyTree) -> tuple[tuple[Learner, Metrics], None]:
         *of_update, number = now
@@ -74,20 +72,20 @@ def improve_once(
     metrics: Metrics,
     choice: Int[Array, " seeds"],
     batch: Recording,
-    places: tuple[Places | None, ...],
+    places: Places,
     keys: Key[Array, " seeds"],
     episodes: Int[Array, " seeds"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[Learner, Metrics]:
     """One update of every seed.
 
-    How few rows a seed's batch can be folded onto differs as widely as what seeds have learned. So seeds come in groups of
+    How far a seed's batch can be folded differs as widely as what seeds have learned. So seeds come in groups of
     about equal need, and a group in which no seed is ready costs nothing. The gradient alone depends on how a batch is
     folded: what follows from it is worked out once for all, and nothing else has to be copied out of a branch.
     """
     size = group_size(len(ready))
     nothing = {name: jnp.zeros(size) for name in metrics}
-    branches = [partial(idle, nothing), *(partial(gradients, loop, number) for number in range(len(places)))]
+    branches = [partial(idle, nothing), *(partial(gradients, loop, number) for number in range(len(sizes(loop)) + 1))]
 
     def of_group(group: PyTree) -> tuple[Array, Metrics]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
@@ -122,16 +120,23 @@ def gradients(
     number: int,
     learner: Learner,
     batch: Recording,
-    places: tuple[Places | None, ...],
+    places: Places,
     keys: Key[Array, " seeds"],
 ) -> tuple[Float[Array, "seeds parameters"], Metrics]:
-    """Those of a group of seeds, from a batch each, folded the way that this number says."""
+    """Those of a group of seeds, from a batch each, folded onto the size that has this number; after the last, not folded."""
+    size = (*sizes(loop), None)[number]
 
-    def gradient(learner: Learner, batch: Recording, places: Places | None, key: PRNGKeyArray) -> tuple[Array, Metrics]:
-        return learn.gradient(loop.method, learner, collect.recall(loop.env, batch, places), key, loop.activations)
+    def gradient(learner: Learner, batch: Recording, places: Places, key: PRNGKeyArray) -> tuple[Array, Metrics]:
+        episodes = collect.recall(loop.env, batch, places, size)
+        return learn.gradient(loop.method, learner, episodes, key, loop.activations)
 
     over_seeds = for_one if len(keys) == 1 else jax.vmap
-    return over_seeds(gradient)(learner, batch, places[number], keys)
+    return over_seeds(gradient)(learner, batch, places, keys)
+
+
+def sizes(loop: Loop) -> tuple[Size, ...]:
+    """What batches may be folded onto."""
+    return fold.sizes(loop.schedule.batch, loop.env.spec.horizon, loop.schedule.fold)
 
 
 def follow_all(

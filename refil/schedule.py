@@ -34,7 +34,7 @@ class Schedule:
     eval_every: Count = Defaults.eval_every  # environment steps between evaluations
     eval_episodes: Count = Defaults.eval_episodes  # greedy episodes in an evaluation
     log_every: Count = 200  # episodes between lines of metrics
-    fold: tuple[Share, ...] = Defaults.fold  # shares of its rows onto which a batch of short episodes may be folded
+    fold: tuple[Share, ...] = Defaults.fold  # shares of its instants onto which a batch of short episodes may be folded
     mask_dead: bool = False  # treat dead entities as absent
 
 

@@ -29,6 +29,17 @@ class Spec:
     aimed: int = 0
 
 
+class Turns(eqx.Module):
+    """When instants that lie on one line have their turn in rows of time: rows are counted first, then instants.
+
+    Where nothing lies on the line, the number is too large.
+    """
+
+    turn: Int[Array, "*batch"]
+    rows: int = eqx.field(static=True)
+    instants: int = eqx.field(static=True)
+
+
 class Observation(eqx.Module):
     """One instant as all agents see it; agents are the first rows of `entities`.
 
@@ -36,6 +47,7 @@ class Observation(eqx.Module):
     `group` is the ground truth that only the oracle methods read.
     `action_for` is the action that is aimed at an entity, or -1; where no action is aimed at anything it is left out.
     Environments leave `last_action` out: whoever plays or recalls the episode fills it in (-1 before the first action).
+    Recalled instants may lie on one line, and then have `turns`; else they lie in rows of time.
     """
 
     entities: Float[Array, "*batch entities features"]
@@ -46,6 +58,7 @@ class Observation(eqx.Module):
     group: Int[Array, "*batch entities"]
     action_for: Int[Array, "*batch entities"] | None = None
     last_action: Int[Array, "*batch agents"] | None = None
+    turns: Turns | None = None
 
     @property
     def acting(self) -> Bool[Array, "*batch agents"]:
@@ -91,8 +104,8 @@ class Recording(eqx.Module):
 class Episode(eqx.Module):
     """Episodes as methods learn from them. Row t: seen at t, done there, and what that led to; one more instant is seen.
 
-    A row of time may hold several episodes one after another: `number` says which of all `count` an instant is from, and
-    the last instant of each is not `valid`.
+    Each has a row of time, or all lie one after another on a single one: `number` says which of all `count` an instant is
+    from, and the last instant of each is not `valid`.
     """
 
     observations: Observation
@@ -195,8 +208,8 @@ class Defaults:
     mixer: Literal["attention", "linear"] = "attention"
     size: int = 128
     last_action: bool = True
-    # Battles of teams that know nothing last about half their limit, and do not quite fit onto half of the rows.
-    fold: tuple[float, ...] = (0.5, 0.625)
+    # Most battles last less than half their limit; those of teams that know nothing, or take their time, somewhat more.
+    fold: tuple[float, ...] = (0.46, 0.62)
 
 
 def without_dead(obs: Observation) -> Observation:

@@ -11,6 +11,8 @@ import pytest
 from refil import collect, experiment, fold
 from tests.test_methods import KINDS, every_method, small
 
+SMALL, LARGE = fold.Size(100, 4), fold.Size(208, 10)
+
 
 @pytest.fixture(scope="module", params=[False, True], ids=["feed-forward", "recurrent"])
 def played(request):
@@ -35,19 +37,21 @@ def as_long_as(batch, lengths):
     return replace(batch, valid=jnp.arange(24) < jnp.asarray(lengths)[:, None])
 
 
-@pytest.mark.parametrize("rows", [8, 4])
+@pytest.mark.parametrize("size", [SMALL, LARGE])
 @pytest.mark.parametrize("longest", [None, 24])
-def test_a_folded_batch_has_the_same_loss_and_gradient(played, rows, longest):
+def test_a_folded_batch_has_the_same_loss_and_gradient(played, size, longest):
     loop, model, batch = played
     if longest:  # one that fills a row alone
         batch = replace(batch, valid=batch.valid.at[3].set(True))
-    places, fitted = fold.arrange(batch.valid, rows)
-    assert fitted
+    places = fold.arrange(batch.valid)
+    assert fold.fits(places, size)
 
-    def loss(model, places):
-        return loop.method.loss(model, model, collect.recall(loop.env, batch, places), jax.random.key(2))[0]
+    @partial(jax.jit, static_argnums=1)
+    def loss_and_gradient(model, size):
+        episodes = collect.recall(loop.env, batch, places, size)
+        return jax.value_and_grad(lambda model: loop.method.loss(model, model, episodes, jax.random.key(2))[0])(model)
 
-    plain, folded = (jax.jit(jax.value_and_grad(loss))(model, places) for places in (None, places))
+    plain, folded = loss_and_gradient(model, None), loss_and_gradient(model, size)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-6), folded, plain)
 
 
@@ -56,35 +60,37 @@ unrolled = jax.jit(lambda utility, obs: utility.unroll(obs, obs.visible[None], j
 
 @pytest.fixture(scope="module")
 def laid_out(played):
-    """What is seen in each episode, alone on its row and folded, and where it then lies."""
+    """What is seen in each episode, alone on its row and folded; and how many instants each has."""
     loop, _, batch = played
-    places, _ = fold.arrange(batch.valid, 4)
-    plain, folded = (jax.jit(partial(collect.recall, loop.env))(batch, each).observations for each in (None, places))
-    return loop.env.spec, plain, folded, places
+    places = fold.arrange(batch.valid)
+    plain, folded = (collect.recall(loop.env, batch, places, size).observations for size in (None, SMALL))
+    return loop.env.spec, plain, folded, np.asarray(places.instants)
 
 
 @every_method
 @pytest.mark.parametrize("played", [True], indirect=True, ids=["recurrent"])
-def test_utilities_remember_nothing_of_the_episode_before_on_the_same_row(laid_out, name):
-    spec, plain, folded, places = laid_out
+def test_utilities_remember_nothing_of_the_episode_before(laid_out, name):
+    spec, plain, folded, instants = laid_out
     method = small(name, KINDS[1], spec)
     utility = jax.jit(lambda key: method.init(key).utility)(jax.random.key(4))
     alone, together = (np.asarray(unrolled(utility, obs)) for obs in (plain, folded))
-    for episode, (row, start, count) in enumerate(zip(places.row, places.start, places.instants, strict=True)):
-        np.testing.assert_allclose(together[row, start : start + count], alone[episode, :count], rtol=1e-4, atol=1e-6)
+    on_a_line = np.concatenate([episode[:count] for episode, count in zip(alone, instants, strict=True)])
+    np.testing.assert_allclose(together[0, : len(on_a_line)], on_a_line, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [8, 4])
-def test_every_step_is_there_once(played, rows):
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_every_step_is_there_once(played, size):
     _, _, batch = played
-    folded, number, first = fold.fold(batch, fold.arrange(batch.valid, rows)[0])
-    assert folded.valid.shape == (rows, 24)
+    folded, number, first, turns = fold.fold(batch, fold.arrange(batch.valid), size)
+    assert folded.valid.shape == (1, size.instants - 1)
     assert folded.valid.sum() == batch.valid.sum()
     assert first.sum() == 16
     for episode in range(16):
         mine = np.asarray(number[:, :-1] == episode) & np.asarray(folded.valid)
         np.testing.assert_array_equal(np.asarray(folded.rewards)[mine], batch.rewards[episode][batch.valid[episode]])
         np.testing.assert_array_equal(np.asarray(folded.actions)[mine], batch.actions[episode][batch.valid[episode]])
+    taken = np.asarray(turns.turn)[np.asarray(turns.turn) < size.rows * 25]
+    assert len(set(taken)) == len(taken) == batch.valid.sum() + 16
 
 
 @pytest.mark.parametrize(
@@ -100,20 +106,20 @@ def test_every_step_is_there_once(played, rows):
 )
 def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
     _, _, batch = played
-    places, fitted = fold.arrange(as_long_as(batch, lengths).valid, rows)
-    assert fitted == fit
-    if fit:
-        taken = {
-            (int(row), int(start) + t)
-            for row, start, n in zip(places.row, places.start, places.instants, strict=True)
-            for t in range(n)
-        }
-        assert len(taken) == sum(lengths) + 16
-        assert all(row < rows and 0 <= place < 25 for row, place in taken)
+    places, instants = fold.arrange(as_long_as(batch, lengths).valid), sum(lengths) + 16
+    assert fold.fits(places, fold.Size(instants, rows)) == fit
+    assert not fold.fits(places, fold.Size(instants - 1, rows))
+    taken = {
+        (int(row), int(start) + t)
+        for row, start, n in zip(places.row, places.start, places.instants, strict=True)
+        for t in range(n)
+    }
+    assert len(taken) == instants
+    assert all(0 <= place < 25 for _, place in taken)
 
 
-def test_shares_of_a_batch_are_whole_rows_and_the_batch_itself_is_always_among_them():
-    assert fold.sizes(32, (0.5, 0.625)) == (16, 20, 32)
-    assert fold.sizes(5, (0.5, 0.625)) == (3, 4, 5)
-    assert fold.sizes(2, (0.0, 0.5, 1.0)) == (1, 2)
-    assert fold.sizes(7, ()) == (7,)
+def test_shares_of_a_batch_are_whole_instants_of_each_episode_and_fewer_than_it_has():
+    assert fold.sizes(32, 150, (0.625, 0.5)) == ((32 * 76, 18), (32 * 95, 22))
+    assert fold.sizes(5, 9, (0.5, 0.45)) == ((25, 4),)
+    assert fold.sizes(2, 3, (0.0, 0.5, 1.0)) == ((2, 2), (4, 2))
+    assert fold.sizes(7, 150, ()) == ()

@@ -199,9 +199,9 @@ def joint_values(
     views: Bool[Array, "factors episodes instants agents entities"],
     made_of: Sequence[slice],
 ) -> Float[Array, "values episodes time"]:
-    """Joint values of what was done."""
-    now = jax.tree.map(lambda leaf: leaf[:, :-1], episodes.observations)
-    return mixer.values(now, td.chosen(q[:, :, :-1], episodes.actions), views[:, :, :-1], made_of)
+    """Joint values of what was done. The last instant, where nothing was, is valued too: fewer rows would have to be copied."""
+    done = jnp.pad(episodes.actions, [(0, 0), (0, 1), (0, 0)])
+    return mixer.values(episodes.observations, td.chosen(q, done), views, made_of)[:, :, :-1]
 
 
 def goal(
@@ -209,8 +209,7 @@ def goal(
 ) -> Float[Array, "episodes time"]:
     """What the joint value should be: the online network chooses the next actions, the target network values them."""
     obs = episodes.observations
-    best = td.greedy(q, obs.available)[:, 1:]
-    target_q = target.utility.unroll(obs, obs.visible[None], key)[:, :, 1:]
-    then = jax.tree.map(lambda leaf: leaf[:, 1:], obs)
-    (next_values,) = target.mixer.values(then, td.chosen(target_q, best), then.everything[None], [ALL])
-    return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, next_values, discount))
+    target_q = target.utility.unroll(obs, obs.visible[None], key)
+    best = td.chosen(target_q, td.greedy(q, obs.available))
+    (values,) = target.mixer.values(obs, best, obs.everything[None], [ALL])
+    return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, values[:, 1:], discount))

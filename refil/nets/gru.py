@@ -82,31 +82,19 @@ def remember_forward(weight: Array, biases: Array, gates: Array, first: Array) -
 
 
 def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
-    """Each gate's gradient is the memory's times a factor that is known beforehand."""
+    """From the last instant to the first; then weights and biases, over all instants at once."""
     weight, biases, gates, first, memories, opened = kept
     before = jnp.where(first, 0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
-    # On a GPU it is quicker to work the gates out again, all instants at once, than to have the kernel write them down.
-    reset, update, new, new_mem = opened or step(gates + biases[0], share_of_memories(before, weight) + biases[1], before)[1:]
-    by_new = (1 - update) * (1 - new**2)
-    factors = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset, by_new
-    *by_recalled, by_new = (part.astype(gates.dtype) for part in factors)
-    backward = gru_kernel.trace_back if gru_kernel.fits(weight) else trace_back
-    total = backward(weight, tuple(by_recalled), update.astype(gates.dtype), first, gradient)
+    if opened is None:
+        given, recalled = gru_kernel.trace_back(weight, biases, gates, before, first, gradient)
+    else:
+        given, recalled = trace_back(weight, tuple(opened), before, first, gradient)
     # What inputs and memories give to a gate is added up, so that both have the same gradient; but for the new content's.
-    alike = 2 * total.shape[-1]
-    given, recalled = jnp.concatenate([total * part for part in (*by_recalled[:2], by_new)], axis=-1), total * by_recalled[2]
-    given = jax.lax.optimization_barrier(given)  # several products read it: it is put together once, not by each of them
+    alike = 2 * len(weight)
     products, sums = zip(*(by_weight_and_bias(before, each) for each in (given, recalled)), strict=True)
     by_weight = jnp.concatenate([products[0][:, :alike], products[1]], axis=-1)
     by_biases = jnp.stack([sums[0], jnp.concatenate([sums[0][:alike], sums[1]])])
     return by_weight, by_biases, given, None
-
-
-def share_of_memories(
-    memories: Float[Array, "time rows size"], weight: Float[Array, "size gates"]
-) -> Float[Array, "time rows gates"]:
-    """In the gates, without its bias: in float32, of factors as exact as the memories are (a network's weights are, too)."""
-    return jnp.matmul(memories, weight.astype(memories.dtype), preferred_element_type=jnp.float32)
 
 
 def by_weight_and_bias(memories: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
@@ -143,18 +131,26 @@ def in_turn(weight: Array, biases: Array, gates: Array, first: Array) -> tuple[A
 
 def trace_back(
     weight: Float[Array, "size gates"],
-    by_recalled: Parts,
-    update: Float[Array, "time rows size"],
+    opened: Parts,
+    before: Float[Array, "time rows size"],
     first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
-) -> Float[Array, "time rows size"]:
-    """What each memory is worth in all, through itself and through those after it: one instant before another."""
+) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
+    """The gradient of the gates' inputs, and that of the memory's part in the new content: one instant before another.
+
+    What a memory is worth in all, through itself and through those after it, times factors that are known beforehand.
+    """
+    reset, update, new, new_mem = opened
+    by_new = (1 - update) * (1 - new**2)
+    by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
 
     def instant(later: Array, now: tuple[Array, Parts, Array, Array]) -> tuple[Array, Array]:
         gradient, by_recalled, update, first = now
         total = gradient + later
         recalled = jnp.concatenate([total * part for part in by_recalled], axis=-1)
-        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total.astype(gradient.dtype)
+        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total
 
     nothing = jnp.zeros(gradient.shape[1:])
-    return jax.lax.scan(instant, nothing, (gradient, by_recalled, update, first), reverse=True)[1]
+    total = jax.lax.scan(instant, nothing, (gradient, by_recalled, update, first), reverse=True)[1]
+    given = jnp.concatenate([total * part for part in (*by_recalled[:2], by_new)], axis=-1)
+    return given.astype(gradient.dtype), (total * by_recalled[2]).astype(gradient.dtype)

@@ -31,19 +31,22 @@ def remember(
     interpret: bool = False,
 ) -> Float[Array, "time rows size"]:
     """`gru.remember`."""
-    return through_time(remember_rows, [weight, biases], [gates, continues(first)], len(weight), interpret)
+    return through_time(remember_rows, [weight, biases], [gates, continues(first)], [len(weight)], interpret)[0]
 
 
 def trace_back(
     weight: Float[Array, "size gates"],
-    by_recalled: tuple[Float[Array, "time rows size"], ...],
-    update: Float[Array, "time rows size"],
+    biases: Float[Array, "2 gates"],
+    gates: Float[Array, "time rows gates"],
+    before: Float[Array, "time rows size"],
     first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
     interpret: bool = False,
-) -> Float[Array, "time rows size"]:
-    """`gru.trace_back`."""
-    return through_time(trace_back_rows, [weight], [*by_recalled, update, continues(first), gradient], len(weight), interpret)
+) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
+    """`gru.trace_back`, with all gates worked out again: that is quicker than to write them down and to read them."""
+    by_row = [gates, before, continues(first), gradient]
+    given, recalled = through_time(trace_back_rows, [weight, biases], by_row, [weight.shape[1], len(weight)], interpret)
+    return given, recalled
 
 
 def continues(first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
@@ -52,23 +55,23 @@ def continues(first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
 
 
 def through_time(
-    kernel: Callable[..., None], whole: list[Array], by_row: list[Array], size: int, interpret: bool
-) -> Float[Array, "time rows size"]:
-    """Run a kernel that takes all of some arrays, and a few rows of others at all instants."""
+    kernel: Callable[..., None], whole: list[Array], by_row: list[Array], widths: list[int], interpret: bool
+) -> list[Float[Array, "time rows _"]]:
+    """Run a kernel that takes all of some arrays, and a few rows of others at all instants; what it gives has these widths."""
     time, rows = by_row[0].shape[:2]
     padded = [jnp.pad(leaf, [(0, 0), (0, -rows % LEAST)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
     shared = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in whole]
     block = [pl.BlockSpec((time, LEAST, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded]
-    result = pl.pallas_call(
-        partial(kernel, time, size),
-        out_shape=jax.ShapeDtypeStruct((time, padded[0].shape[1], size), by_row[0].dtype),
+    results = pl.pallas_call(
+        partial(kernel, time, len(whole[0])),
+        out_shape=[jax.ShapeDtypeStruct((time, padded[0].shape[1], width), by_row[0].dtype) for width in widths],
         grid=(padded[0].shape[1] // LEAST,),
         in_specs=shared + block,
-        out_specs=pl.BlockSpec((time, LEAST, size), lambda i: (0, i, 0)),
+        out_specs=[pl.BlockSpec((time, LEAST, width), lambda i: (0, i, 0)) for width in widths],
         compiler_params=triton.CompilerParams(num_warps=WARPS),
         interpret=interpret,
     )(*whole, *padded)
-    return result[:, :rows]
+    return [result[:, :rows] for result in results]
 
 
 def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, continues_ref, memory_ref) -> None:
@@ -99,35 +102,50 @@ def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, conti
 
 
 def trace_back_rows(
-    time: int,
-    size: int,
-    weight_ref,
-    by_reset_ref,
-    by_update_ref,
-    by_new_ref,
-    update_ref,
-    continues_ref,
-    gradient_ref,
-    total_ref,
+    time: int, size: int, weight_ref, biases_ref, gates_ref, before_ref, continues_ref, gradient_ref, given_ref, recalled_ref
 ) -> None:
-    """What every memory of these rows is worth, from the last instant to the first."""
+    """From the last instant of these rows to the first."""
+    parts = [pl.ds(part * size, size) for part in range(3)]
     kind = gradient_ref.dtype
-    weights = [weight_ref[:, pl.ds(part * size, size)].T.astype(kind) for part in range(3)]
+    weights = [weight_ref[:, part].astype(kind) for part in parts]
+    back = [weight_ref[:, part].T.astype(kind) for part in parts]
+    of_input, of_memory = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
+    reset_bias, update_bias = of_input[0] + of_memory[0], of_input[1] + of_memory[1]
 
     def fetch(turn):
         instant = jnp.maximum(time - 1 - turn, 0)
-        by_recalled = [ref[instant] for ref in (by_reset_ref, by_update_ref, by_new_ref)]
-        return by_recalled, update_ref[instant], continues_ref[instant][:, None], gradient_ref[instant]
+        return (
+            [gates_ref[instant, :, part] for part in parts],
+            before_ref[instant],
+            continues_ref[instant][:, None],
+            gradient_ref[instant],
+        )
+
+    def factors(gates, before):
+        """Known before what comes later is: no instant waits for another's."""
+        gates = [part.astype(jnp.float32) for part in gates]
+        reset, update, new_mem = (jnp.dot(before, weight, preferred_element_type=jnp.float32) for weight in weights)
+        reset, update = jax.nn.sigmoid(gates[0] + reset + reset_bias), jax.nn.sigmoid(gates[1] + update + update_bias)
+        new_mem += of_memory[2]
+        new = jnp.tanh(gates[2] + of_input[2] + reset * new_mem)
+        by_new = (1 - update) * (1 - new * new)
+        by_update = (before.astype(jnp.float32) - new) * update * (1 - update)
+        return by_new * new_mem * reset * (1 - reset), by_update, by_new, by_new * reset, update
 
     def step(turn, carried):
         later, (now, *waiting) = carried
         waiting.append(fetch(turn + AHEAD))
-        by_recalled, update, continuing, gradient = jax.tree.map(lambda rows: rows.astype(jnp.float32), now)
-        total = gradient + later
-        total_ref[time - 1 - turn] = total.astype(total_ref.dtype)
+        gates, before, continuing, gradient = now
+        by_reset, by_update, by_new, by_new_mem, update = factors(gates, before)
+        instant, total = time - 1 - turn, gradient.astype(jnp.float32) + later
+        given = [(total * by).astype(kind) for by in (by_reset, by_update, by_new)]
+        recalled = (total * by_new_mem).astype(kind)
+        for part, values in zip(parts, given, strict=True):
+            given_ref[instant, :, part] = values
+        recalled_ref[instant] = recalled
         later = total * update
-        for by, weight in zip(by_recalled, weights, strict=True):
-            later += jnp.dot((total * by).astype(kind), weight, preferred_element_type=jnp.float32)
+        for by, weight in zip((*given[:2], recalled), back, strict=True):
+            later += jnp.dot(by, weight, preferred_element_type=jnp.float32)
         return later * continuing, waiting
 
     jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), [fetch(turn) for turn in range(AHEAD)]))

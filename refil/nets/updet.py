@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, plus, uniform
 from refil.nets.shares import shares
+from refil.nets.turns import as_it_was, time_first
 from refil.types import Observation, Spec, rows
 
 
@@ -110,10 +111,10 @@ class UpdetUtility(eqx.Module):
             memory, scores = working.think(memory, embedded, view)
             return jnp.where(acting[..., None], memory, 0.0), scores
 
-        time_first = [jnp.moveaxis(self.embedded(obs), -4, 0), jnp.moveaxis(views, -3, 0)]
-        time_first += [jnp.moveaxis(obs.first, -1, 0), jnp.moveaxis(obs.acting, -2, 0)]
-        nothing = self.start(*time_first[1].shape[1:-1])
-        scores = jnp.moveaxis(jax.lax.scan(instant, nothing, tuple(time_first))[1], 0, -4)
+        read = (self.embedded(obs), 3), (views, 2), (obs.first, 0), (obs.acting, 1)
+        in_turn = tuple(time_first(obs.turns, leaf, behind) for leaf, behind in read)
+        nothing = self.start(*in_turn[1].shape[1:-1])
+        scores = as_it_was(obs.turns, jax.lax.scan(instant, nothing, in_turn)[1], behind=3)
         return self.utilities(scores, obs)
 
 

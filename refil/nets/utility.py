@@ -12,6 +12,7 @@ from refil.nets.attention import Attention
 from refil.nets.gru import Gru, gru
 from refil.nets.layers import Linear, linear
 from refil.nets.pooling import Pooling
+from refil.nets.turns import as_it_was, time_first
 from refil.types import Observation, Spec, rows
 
 Gather = Attention | Pooling
@@ -101,9 +102,9 @@ class Recurrent(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
     ) -> Float[Array, "views *batch time agents size"]:
         """The memory after each instant of whole episodes, each view with a memory of its own."""
-        perceived = jnp.moveaxis(self.perceive(obs, views), -3, 0)
-        first = jnp.moveaxis(obs.first, -1, 0)[:, None, ..., None, None]
-        return jnp.moveaxis(self.remember.unroll(perceived, first), 0, -3)
+        perceived = time_first(obs.turns, self.perceive(obs, views), behind=2)
+        first = time_first(obs.turns, obs.first, behind=0)[:, None, ..., None, None]
+        return as_it_was(obs.turns, self.remember.unroll(perceived, first), behind=2)
 
 
 class GruUtility(eqx.Module):

@@ -133,12 +133,17 @@ class Env(Protocol):
     def observe(self, state: State) -> Observation: ...
 
 
+Wait = Callable[[PyTree], PyTree]  # the same numbers, which are there once a network has begun to go through time
+Beside = Callable[[Wait], PyTree]  # makes something of such numbers meanwhile
+
+
 @runtime_checkable
 class Utility(Protocol):
     """The network that every agent of a team runs: what each of its actions is worth, given a view.
 
     `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once. The key is for
-    networks that leave something to chance.
+    networks that leave something to chance. `unroll_beside` also gives what is made meanwhile: to go through time takes long,
+    but few of a GPU's processors.
     """
 
     def start(self, *batch: int) -> Float[Array, "..."]: ...
@@ -148,6 +153,9 @@ class Utility(Protocol):
     def unroll(
         self, obs: Observation, views: Bool[Array, "views batch time agents entities"], key: PRNGKeyArray
     ) -> Float[Array, "views batch time agents actions"]: ...
+    def unroll_beside(
+        self, obs: Observation, views: Bool[Array, "views batch time agents entities"], key: PRNGKeyArray, beside: Beside
+    ) -> tuple[Float[Array, "views batch time agents actions"], PyTree]: ...
 
 
 @runtime_checkable
@@ -156,15 +164,12 @@ class Mixer(Protocol):
 
     Each is made of some of the factors, and a factor is a view with the utilities gained through it: the plain value has one
     (everything), REFIL's imagined value two (within the group, across groups). All of them are asked for at once, because
-    most of the work is the same for all.
+    most of the work is the same for all. What does not take utilities is read from the instants before those are known.
     """
 
+    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> PyTree: ...
     def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
+        self, read: PyTree, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
     ) -> Float[Array, "values ..."]: ...
 
 

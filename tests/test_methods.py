@@ -64,7 +64,9 @@ def jitted_q(method: Method):
 
 @cache
 def jitted_value(method: Method):
-    return jax.jit(lambda model, obs, utilities, views: model.mixer.values(obs, utilities, views, [slice(None)])[0])
+    return jax.jit(
+        lambda model, obs, utilities, views: model.mixer.values(model.mixer.read(obs, views), utilities, [slice(None)])[0]
+    )
 
 
 def random_episodes(spec: Spec, seed: int) -> Episode:

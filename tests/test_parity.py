@@ -48,7 +48,9 @@ def test_utilities_and_values_are_the_recorded_ones(path):
     taken = td.chosen(real[:, :, :-1], episodes.actions)
     parity.assert_close(taken[0], fixture["q_taken"], 1e-5)
     parity.assert_close(
-        model.mixer.values(now, taken, now.everything[None], [slice(None)])[0][..., None], fixture["q_tot"], 1e-5
+        model.mixer.values(model.mixer.read(now, now.everything[None]), taken, [slice(None)])[0][..., None],
+        fixture["q_tot"],
+        1e-5,
     )
 
     if "q_aux" not in fixture:
@@ -58,7 +60,8 @@ def test_utilities_and_values_are_the_recorded_ones(path):
     parity.assert_close(imagined[0], fixture["q_in"], 1e-5)
     parity.assert_close(imagined[1], fixture["q_out"], 1e-5)
     taken = td.chosen(imagined[:, :, :-1], episodes.actions)
-    (value,) = model.mixer.values(now, taken, imagination.views(sides[:, :-1], now.everything), [slice(None)])
+    read = model.mixer.read(now, imagination.views(sides[:, :-1], now.everything))
+    (value,) = model.mixer.values(read, taken, [slice(None)])
     parity.assert_close(value[..., None], fixture["q_aux"], 1e-5)
 
 

@@ -1,13 +1,13 @@
 """What the factored methods share: their options, and Q-learning on a joint value with an imagined one beside it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import imagination, td
 from refil.imagination import Partition
@@ -16,7 +16,7 @@ from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, 
 from refil.nets.pooling import Kind, pooling
 from refil.nets.utility import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Defaults, Episode, Method, Mixer, Model, Spec
+from refil.types import Defaults, Episode, Method, Mixer, Model, Observation, Spec, Wait
 
 Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
 ALL = slice(None)  # a joint value of all factors
@@ -150,9 +150,10 @@ def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray
     """Double Q-learning (paper, equation 2)."""
     obs = episodes.observations
     key_model, key_target = jax.random.split(key)
-    q = model.utility.unroll(obs, obs.visible[None], key_model)
-    goals = goal(target, q[0], episodes, key_target, discount)
-    (value,) = joint_values(model.mixer, q, episodes, obs.everything[None], [ALL])
+    reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
+    q, read = model.utility.unroll_beside(obs, obs.visible[None], key_model, reading)
+    goals = goal(target, read, q[0], episodes, discount)
+    (value,) = joint_values(model.mixer, read, q, episodes, [ALL])
     metrics = td.report(value, goals, episodes.valid)
     return metrics["td_loss"], metrics
 
@@ -174,12 +175,13 @@ def imagined_loss(
     sides = partition(obs, draw_sides(episodes, groups, samples, key_sides))
     imagined_views = imagination.views(sides, obs.visible)  # [2 samples episodes time agents entities]
     views = jnp.concatenate([obs.visible[None], *imagined_views])
-    q = model.utility.unroll(obs, views, key_model)
-    goals = goal(target, q[0], episodes, key_target, discount)
-
     mixed_views = jnp.concatenate([obs.everything[None], *imagination.views(sides, obs.everything)])
+    reading = partial(read_both, model, target, obs, mixed_views, key_target)
+    q, read = model.utility.unroll_beside(obs, views, key_model, reading)
+    goals = goal(target, read, q[0], episodes, discount)
+
     made_of = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # within and across of a sample
-    value, *imagined = joint_values(model.mixer, q, episodes, mixed_views, made_of)
+    value, *imagined = joint_values(model.mixer, read, q, episodes, made_of)
     metrics = td.report(value, goals, episodes.valid)
     imagined_loss = sum(td.squared_error(each, goals, episodes.valid) for each in imagined) / samples
     loss = (1 - weight) * metrics["td_loss"] + weight * imagined_loss
@@ -192,24 +194,48 @@ def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) 
     return jax.vmap(jax.vmap(draw))(jax.random.split(key, (samples, episodes.count)))[:, episodes.number]
 
 
+class Read(NamedTuple):
+    """What does not depend on the model's own utilities: its mixer's part, and the target's, with the utilities there."""
+
+    own: PyTree
+    targets: PyTree
+    target_q: Float[Array, "episodes instants agents actions"]
+
+
+def read_both(
+    model: Model,
+    target: Model,
+    obs: Observation,
+    views: Bool[Array, "factors episodes instants agents entities"],
+    key: PRNGKeyArray,
+    wait: Wait,
+) -> Read:
+    """Of all instants; the model's mixer sees them through these views, the target's as they are. Mixers have time."""
+
+    def read_mixers(wait_too: Wait) -> tuple[PyTree, PyTree]:
+        later = replace(obs, entities=wait(wait_too(obs.entities)))
+        return model.mixer.read(later, views), target.mixer.read(later, later.everything[None])
+
+    target_q, (own, targets) = target.utility.unroll_beside(obs, obs.visible[None], key, read_mixers)
+    return Read(own, targets, target_q[0])
+
+
 def joint_values(
     mixer: Mixer,
+    read: Read,
     q: Float[Array, "factors episodes instants agents actions"],
     episodes: Episode,
-    views: Bool[Array, "factors episodes instants agents entities"],
     made_of: Sequence[slice],
 ) -> Float[Array, "values episodes time"]:
     """Joint values of what was done. The last instant, where nothing was, is valued too: fewer rows would have to be copied."""
     done = jnp.pad(episodes.actions, [(0, 0), (0, 1), (0, 0)])
-    return mixer.values(episodes.observations, td.chosen(q, done), views, made_of)[:, :, :-1]
+    return mixer.values(read.own, td.chosen(q, done), made_of)[:, :, :-1]
 
 
 def goal(
-    target: Model, q: Float[Array, "episodes instants agents actions"], episodes: Episode, key: PRNGKeyArray, discount: float
+    target: Model, read: Read, q: Float[Array, "episodes instants agents actions"], episodes: Episode, discount: float
 ) -> Float[Array, "episodes time"]:
     """What the joint value should be: the online network chooses the next actions, the target network values them."""
-    obs = episodes.observations
-    target_q = target.utility.unroll(obs, obs.visible[None], key)
-    best = td.chosen(target_q, td.greedy(q, obs.available))
-    (values,) = target.mixer.values(obs, best, obs.everything[None], [ALL])
+    best = td.chosen(read.target_q, td.greedy(q, episodes.observations.available))
+    (values,) = target.mixer.values(read.targets, best[None], [ALL])
     return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, values[:, 1:], discount))

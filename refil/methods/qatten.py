@@ -45,8 +45,8 @@ class Qatten(eqx.Module):
     heads: int = eqx.field(static=True)
     actions_read: int = eqx.field(static=True)
 
-    def context(self, obs: Observation) -> QattenContext:
-        """Everything but the utilities."""
+    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> QattenContext:
+        """Everything but the utilities, the same for all views."""
         inputs = rows(obs, self.actions_read)
         query = over_agents(self.query.read(inputs), obs)
         query = query.reshape(*query.shape[:-1], self.heads, 1, -1)
@@ -60,15 +60,10 @@ class Qatten(eqx.Module):
         )
 
     def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
+        self, read: QattenContext, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
     ) -> Float[Array, "values ..."]:
         """All from the same weights."""
-        context = self.context(obs)
-        return jnp.stack([self.value(context, utilities[factors]) for factors in made_of])
+        return jnp.stack([self.value(read, utilities[factors]) for factors in made_of])
 
     def value(self, context: QattenContext, utilities: Float[Array, "factors *batch agents"]) -> Float[Array, "*batch"]:
         """Agents share each head's weight; several factors of an agent share what it has."""

@@ -41,7 +41,7 @@ class Qtran(eqx.Module):
     state: Mlp
     actions_read: int = eqx.field(static=True)
 
-    values = Vdn.values
+    read, values = Vdn.read, Vdn.values
 
     def summary(self, encode: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
         """The state: what agents gather from everything, averaged over slots, absent ones counting as zero."""

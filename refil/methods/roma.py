@@ -7,7 +7,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from refil import td
 from refil.methods._factored import (
@@ -20,13 +20,14 @@ from refil.methods._factored import (
     goal,
     joint_values,
     qmix,
+    read_both,
     width,
 )
 from refil.nets.gru import gru
 from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
-from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
+from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder, nothing
 from refil.settings import Amount, Count
-from refil.types import Card, Episode, Method, Model, Observation, Spec, rows
+from refil.types import Beside, Card, Episode, Method, Model, Observation, Spec, rows
 
 LEAST_VARIANCE = 0.002
 MOST_INNER = 2000.0
@@ -119,8 +120,15 @@ class RomaUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray
     ) -> Float[Array, "views *batch time agents actions"]:
         """Utilities of whole episodes; roles are the same chances through all views."""
-        memories = self.trunk.unroll(obs, views)
-        return jnp.stack([self.think(memory, obs, view, key).q for memory, view in zip(memories, views, strict=True)])
+        return self.unroll_beside(obs, views, key, nothing)[0]
+
+    def unroll_beside(
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray, beside: Beside
+    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
+        """The same, and what is made beside."""
+        memories, made = self.trunk.unroll(obs, views, beside)
+        q = jnp.stack([self.think(memory, obs, view, key).q for memory, view in zip(memories, views, strict=True)])
+        return q, made
 
 
 def as_roles(numbers: Float[Array, "*batch numbers"]) -> Roles:
@@ -199,9 +207,11 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     """Q-learning on the joint value; and roles that can be told from an agent's past, and differ where pasts do."""
     obs, utility = episodes.observations, model.utility
     key_model, key_target = jax.random.split(key)
-    thought = utility.think(utility.trunk.unroll(obs, obs.visible[None])[0], obs, obs.visible, key_model)
-    goals = goal(target, thought.q, episodes, key_target, config.discount)
-    (value,) = joint_values(model.mixer, thought.q[None], episodes, obs.everything[None], [ALL])
+    reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
+    memories, read = utility.trunk.unroll(obs, obs.visible[None], reading)
+    thought = utility.think(memories[0], obs, obs.visible, key_model)
+    goals = goal(target, read, thought.q, episodes, config.discount)
+    (value,) = joint_values(model.mixer, read, thought.q[None], episodes, [ALL])
     metrics = td.report(value, goals, episodes.valid)
 
     before = jnp.pad(thought.memory[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))

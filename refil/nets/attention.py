@@ -10,25 +10,27 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets import attention_kernel
-from refil.nets.layers import Linear, linear, multiply, plus, uniform
+from refil.nets.layers import ALIGNED, Linear, linear, multiply, plus, uniform
 from refil.nets.shares import shares
 
 
 class Reading(eqx.Module):
     """An instant after the products: whom each agent asks and what each entity has to give, head by head.
 
-    Where `mapped`, gains are the layer's output already and heads only add up; else `output` maps all heads' gains.
+    Where `mapped`, gains are the layer's output already and heads only add up; else `output` maps all heads' gains. A head
+    has so many `gained` columns; a few more columns than all heads have may follow, for the products' sake.
     """
 
     projected: Float[Array, "*batch entities columns"]
     output: Linear
     size: int = eqx.field(static=True)
     heads: int = eqx.field(static=True)
+    gained: int = eqx.field(static=True)
     mapped: bool = eqx.field(static=True)
 
     def through(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
         """What each agent gathers from the entities in view; one that sees nothing gathers the bias alone."""
-        gathered = gather(self.projected, views, self.size, self.heads, self.mapped)
+        gathered = gather(self.projected, views, self.size, self.heads, self.gained, self.mapped)
         return plus(gathered, self.output.bias) if self.mapped else self.output(gathered)
 
 
@@ -37,23 +39,25 @@ def gather(
     views: Bool[Array, "views *batch agents entities"],
     size: int,
     heads: int,
+    gained: int,
     summed: bool,
 ) -> Float[Array, "views *batch agents outputs"]:
     """What agents gather through each view, heads side by side or summed.
 
-    Columns are `size` queries, as many keys, and gains; each of the three is split evenly among heads.
+    Columns are `size` queries, as many keys, and gains; each of the three is split evenly among heads. More do not count.
     """
-    if attention_kernel.fits(projected, views, size, heads):
+    if attention_kernel.fits(views, size, heads, gained):
         flat = projected.reshape(-1, *projected.shape[-2:]), views.reshape(len(views), -1, *views.shape[-2:])
-        gathered = attention_kernel.gather(*flat, size, heads, summed, False)
+        gathered = attention_kernel.gather(*flat, size, heads, gained, summed, False)
         return gathered.reshape(*views.shape[:-1], gathered.shape[-1])
-    return gather_plainly(projected, views, size, heads, summed)
+    return gather_plainly(projected, views, size, heads, gained, summed)
 
 
-def gather_plainly(projected: Array, views: Array, size: int, heads: int, summed: bool) -> Array:
+def gather_plainly(projected: Array, views: Array, size: int, heads: int, gained: int, summed: bool) -> Array:
     """The same by JAX's own products."""
     count, agents, entities = views.shape[0], *views.shape[-2:]
-    queries, keys, gains = (split(part, heads) for part in jnp.split(projected, [size, 2 * size], axis=-1))
+    ends = [size, 2 * size, 2 * size + heads * gained]
+    queries, keys, gains = (split(part, heads) for part in jnp.split(projected, ends, axis=-1)[:3])
     logits = queries[..., :agents, :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
     seen = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
     weights = shares(logits[..., None, :, :], seen)
@@ -89,7 +93,10 @@ class Attention(eqx.Module):
             values = columns[:, 2 * size :].reshape(size, self.heads, -1)
             values = jnp.einsum("shw,hwk->shk", values, output.weight.reshape(self.heads, -1, outputs))
             columns = jnp.concatenate([columns[:, : 2 * size], values.reshape(size, -1)], axis=1)
-        return Reading(multiply(rows, columns), output, size, self.heads, mapped)
+        if jax.default_backend() == "gpu":
+            columns = jnp.pad(columns, [(0, 0), (0, -columns.shape[1] % ALIGNED)])
+        gained = outputs if mapped else size // self.heads
+        return Reading(multiply(rows, columns), output, size, self.heads, gained, mapped)
 
 
 def attention(size: int, heads: int, key: PRNGKeyArray) -> Attention:

@@ -17,9 +17,9 @@ from refil.nets.shares import shares
 from refil.pallas_gpu import LEAST, available, power_of_two, triton
 
 
-def fits(projected: Array, views: Array, size: int, heads: int) -> bool:
+def fits(views: Array, size: int, heads: int, gained: int) -> bool:
     """Whether the kernels can be used for these sizes."""
-    width, gained = size // heads, (projected.shape[-1] - 2 * size) // heads
+    width = size // heads
     blocks = all(map(power_of_two, (views.shape[-1], width, gained)))
     return available() and blocks and width >= LEAST and (gained >= LEAST or gained == 1)
 
@@ -58,25 +58,25 @@ class Plan(NamedTuple):
         return ref.at[view, place[:, None], first + column[None, :]], acting
 
 
-def planned(projected: Array, views: Array, size: int, heads: int, summed: bool) -> Plan:
+def planned(views: Array, size: int, heads: int, gained: int, summed: bool) -> Plan:
     """Enough instants to fill the matrix units."""
     agents, entities = views.shape[-2:]
-    gained = (projected.shape[-1] - 2 * size) // heads
     return Plan(max(1, LEAST // entities), agents, entities, size, heads, gained, summed)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5))
-@partial(jax.jit, static_argnums=(2, 3, 4, 5))  # so that layers of one size are written as a kernel once
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5, 6))
+@partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))  # so that layers of one size are written as a kernel once
 def gather(
     projected: Float[Array, "instants entities columns"],
     views: Bool[Array, "views instants agents entities"],
     size: int,
     heads: int,
+    gained: int,
     summed: bool,
     interpret: bool,
 ) -> Float[Array, "views instants agents outputs"]:
     """`attention.gather`, for one axis of instants."""
-    plan = planned(projected, views, size, heads, summed)
+    plan = planned(views, size, heads, gained, summed)
     rows, seen = in_programs(projected, plan), in_view(views, plan)
     gathered = pl.pallas_call(
         partial(gather_program, plan),
@@ -91,19 +91,19 @@ def gather(
 
 
 def gather_forward(
-    projected: Array, views: Array, size: int, heads: int, summed: bool, interpret: bool
+    projected: Array, views: Array, size: int, heads: int, gained: int, summed: bool, interpret: bool
 ) -> tuple[Array, tuple[Array, Array]]:
     """What is gathered, and what its gradient needs: no more than what it was gathered from."""
-    return gather(projected, views, size, heads, summed, interpret), (projected, views)
+    return gather(projected, views, size, heads, gained, summed, interpret), (projected, views)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def gather_backward(
-    size: int, heads: int, summed: bool, interpret: bool, kept: tuple[Array, Array], gradient: Array
+    size: int, heads: int, gained: int, summed: bool, interpret: bool, kept: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, None]:
     """The projections' gradient."""
     projected, views = kept
-    plan = planned(projected, views, size, heads, summed)
+    plan = planned(views, size, heads, gained, summed)
     rows, seen = in_programs(projected, plan), in_view(views, plan)
     wanted = jax.vmap(partial(in_programs, plan=plan))(gradient)
     by_rows = pl.pallas_call(
@@ -208,3 +208,5 @@ def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_re
             by_rows_ref[:, plan.columns(number, head)] = part.astype(by_rows_ref.dtype)
 
     jax.lax.fori_loop(0, plan.heads, trace_head, None)
+    for column in range(2 * plan.size + plan.heads * plan.gained, by_rows_ref.shape[1]):  # those that do not count
+        by_rows_ref[:, column] = jnp.zeros(plan.rows, by_rows_ref.dtype)

@@ -30,15 +30,19 @@ class Gru(eqx.Module):
         """The next memory, given the input's share of the gates (`from_input` of the input, its bias included)."""
         return step(gates, self.from_memory(memory), memory)[0]
 
+    def shares(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch gates"]:
+        """The inputs' shares of all gates, without their bias."""
+        return multiply(inputs, self.from_input.weight)
+
     def unroll(
-        self, inputs: Float[Array, "time *batch inputs"], first: Bool[Array, "time ..."]
+        self, shares: Float[Array, "time *batch gates"], first: Bool[Array, "time ..."]
     ) -> Float[Array, "time *batch size"]:
         """The memory after each instant, starting from nothing wherever an instant is the first."""
-        gates = multiply(inputs, self.from_input.weight).reshape(len(inputs), -1, self.from_input.weight.shape[1])
-        first = jnp.broadcast_to(first, (*inputs.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
+        gates = shares.reshape(len(shares), -1, shares.shape[-1])
+        first = jnp.broadcast_to(first, (*shares.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
         weights = self.from_memory.weight, jnp.stack([self.from_input.bias, self.from_memory.bias])
         exact = (leaf.astype(jnp.float32) for leaf in weights)  # rounding would add up over time
-        return remember_all(*exact, gates, first).reshape(*inputs.shape[:-1], -1)
+        return remember_all(*exact, gates, first).reshape(*shares.shape[:-1], -1)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:

@@ -57,6 +57,21 @@ def plus_backward(bias: Array, gradient: Array) -> tuple[Array, Array]:
 plus.defvjp(lambda rows, bias: (rows + bias, bias), plus_backward)
 
 
+@jax.custom_vjp
+def relu(rows: Float[Array, "..."]) -> Float[Array, "..."]:
+    """What is above zero. The gradient needs only what came of it, so that a product's kernel can end with it."""
+    return jnp.maximum(rows, 0)
+
+
+def relu_forward(rows: Array) -> tuple[Array, Array]:
+    """What came of it twice: as such, and for the gradient."""
+    result = relu(rows)
+    return result, result
+
+
+relu.defvjp(relu_forward, lambda result, gradient: (jnp.where(result > 0, gradient, 0),))
+
+
 def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
     """one.T @ other in float32."""
     if jax.default_backend() == "gpu":
@@ -131,7 +146,7 @@ class Mlp(eqx.Module):
 
     def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         for layer in self.layers[:-1]:
-            rows = jax.nn.relu(layer(rows))
+            rows = relu(layer(rows))
         return self.layers[-1](rows)
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nets.layers import Linear, linear, multiply, uniform
+from refil.nets.layers import Linear, linear, multiply, relu, uniform
 from refil.nets.shares import shares
 
 
@@ -58,14 +58,14 @@ class MessageEncoder(eqx.Module):
     ) -> Float[Array, "views *batch agents outputs"]:
         """Each agent's row after all rounds; absent agents are in nobody's view and so are never heard."""
         agents = views.shape[-2]
-        own = jax.nn.relu(self.embed_agents(inputs[..., :agents, :]))
-        others = jax.nn.relu(self.embed_others(inputs[..., agents:, :]))
+        own = relu(self.embed_agents(inputs[..., :agents, :]))
+        others = relu(self.embed_others(inputs[..., agents:, :]))
         own, others = (jnp.broadcast_to(rows, (len(views), *rows.shape)) for rows in (own, others))
         seen = self.look(own, others, views[..., agents:])
-        own = jax.nn.relu(self.join(jnp.concatenate([own, seen], axis=-1)))
+        own = relu(self.join(jnp.concatenate([own, seen], axis=-1)))
         for _ in range(self.rounds):
             heard = self.talk(own, own, views[..., :agents])
-            own = jax.nn.relu(self.update(jnp.concatenate([own, heard], axis=-1)))
+            own = relu(self.update(jnp.concatenate([own, heard], axis=-1)))
         return own if following is None else following(own)
 
 

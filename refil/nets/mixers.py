@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nets.attention import Reading
-from refil.nets.layers import Linear, linear
+from refil.nets.layers import Linear, linear, relu
 from refil.nets.pooling import PooledReading
 from refil.nets.shares import HIDDEN
 from refil.nets.utility import Gather
@@ -33,12 +33,12 @@ class Hyper(eqx.Module):
 
     def read(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One row per agent."""
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), self.output)
+        return self.gather.read(relu(self.embed(inputs)), self.output)
 
     def read_mean(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One number per agent: the mean of its row."""
         mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), mean)
+        return self.gather.read(relu(self.embed(inputs)), mean)
 
 
 def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> Hyper:
@@ -56,15 +56,22 @@ def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch s
 class Vdn(eqx.Module):
     """The sum of all utilities (Sunehag et al. 2018)."""
 
+    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> None:
+        """Nothing."""
+
     def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
+        self, read: None, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
     ) -> Float[Array, "values ..."]:
         """Absent agents have utility zero."""
         return jnp.stack([utilities[factors].sum(axis=(0, -1)) for factors in made_of])
+
+
+class Weighing(eqx.Module):
+    """What a weighted sum takes from an instant: weights as they are made, who is there, and the state's value."""
+
+    raw: Float[Array, "factors *batch agents"]
+    acting: Bool[Array, "*batch agents"]
+    bias: Float[Array, "*batch"]
 
 
 class LinearQmix(eqx.Module):
@@ -75,19 +82,28 @@ class LinearQmix(eqx.Module):
     positive: Positive = eqx.field(static=True)
     actions_read: int = eqx.field(static=True)
 
+    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> Weighing:
+        """One weight for each agent and factor."""
+        inputs = rows(obs, self.actions_read)
+        raw = self.weights.read_mean(inputs).through(views)[..., 0].astype(jnp.float32)
+        return Weighing(raw, obs.acting, over_agents(self.bias.read_mean(inputs), obs)[..., 0])
+
     def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
+        self, read: Weighing, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
     ) -> Float[Array, "values ..."]:
         """Weights compete over all factors of all agents present."""
-        inputs, positive = rows(obs, self.actions_read), AMONG_AGENTS[self.positive]
-        raw = self.weights.read_mean(inputs).through(views)[..., 0].astype(jnp.float32)
-        bias = over_agents(self.bias.read_mean(inputs), obs)[..., 0]
-        sums = [(positive(raw[factors], obs.acting) * utilities[factors]).sum(axis=(0, -1)) for factors in made_of]
-        return jnp.stack(sums) + bias
+        positive = AMONG_AGENTS[self.positive]
+        sums = [(positive(read.raw[factors], read.acting) * utilities[factors]).sum(axis=(0, -1)) for factors in made_of]
+        return jnp.stack(sums) + read.bias
+
+
+class Layers(eqx.Module):
+    """An instant's two mixing layers, and their biases."""
+
+    first: Float[Array, "factors *batch agents size"]
+    first_bias: Float[Array, "*batch size"]
+    last: Float[Array, "*batch size"]
+    last_bias: Float[Array, "*batch"]
 
 
 class AttentionQmix(eqx.Module):
@@ -100,22 +116,23 @@ class AttentionQmix(eqx.Module):
     positive: Positive = eqx.field(static=True)
     actions_read: int = eqx.field(static=True)
 
+    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> Layers:
+        """One row of the first layer for each agent and factor."""
+        inputs, positive = rows(obs, self.actions_read), AMONG_COLUMNS[self.positive]
+        return Layers(
+            first=positive(self.first.read(inputs).through(views).astype(jnp.float32)),
+            first_bias=over_agents(self.first_bias.read(inputs), obs),
+            last=positive(over_agents(self.last.read(inputs), obs)),
+            last_bias=over_agents(self.last_bias.read_mean(inputs), obs)[..., 0],
+        )
+
     def values(
-        self,
-        obs: Observation,
-        utilities: Float[Array, "factors *batch agents"],
-        views: Bool[Array, "factors *batch agents entities"],
-        made_of: Sequence[slice],
+        self, read: Layers, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
     ) -> Float[Array, "values ..."]:
         """Absent agents have utility zero, so that their weights do not matter."""
-        inputs, positive = rows(obs, self.actions_read), AMONG_COLUMNS[self.positive]
-        first = positive(self.first.read(inputs).through(views).astype(jnp.float32))
-        first_bias = over_agents(self.first_bias.read(inputs), obs)
-        last = positive(over_agents(self.last.read(inputs), obs))
-        last_bias = over_agents(self.last_bias.read_mean(inputs), obs)[..., 0]
-        mixed = utilities[..., None] * first
-        hidden = jax.nn.elu(jnp.stack([mixed[factors].sum(axis=(0, -2)) for factors in made_of]) + first_bias)
-        return (hidden * last).sum(axis=-1) + last_bias
+        mixed = utilities[..., None] * read.first
+        hidden = jax.nn.elu(jnp.stack([mixed[factors].sum(axis=(0, -2)) for factors in made_of]) + read.first_bias)
+        return (hidden * read.last).sum(axis=-1) + read.last_bias
 
 
 def share_among_agents(

@@ -3,12 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, plus, uniform
 from refil.nets.shares import shares
 from refil.nets.turns import as_it_was, time_first
-from refil.types import Observation, Spec, rows
+from refil.nets.utility import at_once
+from refil.types import Beside, Observation, Spec, rows
 
 
 class Block(eqx.Module):
@@ -116,6 +117,12 @@ class UpdetUtility(eqx.Module):
         nothing = self.start(*in_turn[1].shape[1:-1])
         scores = as_it_was(obs.turns, jax.lax.scan(instant, nothing, in_turn)[1], behind=3)
         return self.utilities(scores, obs)
+
+    def unroll_beside(
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray, beside: Beside
+    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
+        """The same, and what is made beside."""
+        return self.unroll(obs, views, key), beside(at_once)
 
 
 def updet_utility(spec: Spec, size: int, heads: int, depth: int, last_action: bool, key: PRNGKeyArray) -> UpdetUtility:

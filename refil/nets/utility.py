@@ -1,19 +1,21 @@
 """Utilities: what each action is worth to each agent, from the entities it sees (paper, section 2; methods of section 4)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from refil.nets.attention import Attention
 from refil.nets.gru import Gru, gru
-from refil.nets.layers import Linear, linear
+from refil.nets.layers import Linear, linear, relu
+from refil.nets.order import after, last_to_go_back
 from refil.nets.pooling import Pooling
 from refil.nets.turns import as_it_was, time_first
-from refil.types import Observation, Spec, rows
+from refil.types import Beside, Observation, Spec, Wait, rows
 
 Gather = Attention | Pooling
 
@@ -43,7 +45,16 @@ class EntityEncoder(eqx.Module):
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
         """What is gathered has no activation before the following layer."""
-        return self.gather.read(jax.nn.relu(self.embed(inputs)), following).through(views)
+        return self.gather.read(relu(self.embed(inputs)), following).through(views)
+
+
+def at_once(numbers: PyTree) -> PyTree:
+    """Nothing has to wait."""
+    return numbers
+
+
+def nothing(wait: Wait) -> None:
+    """Is made beside."""
 
 
 class FeedForwardUtility(eqx.Module):
@@ -67,13 +78,19 @@ class FeedForwardUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents size"]:
         """What is scored."""
-        return jax.nn.relu(self.encode(rows(obs, self.actions_read), views))
+        return relu(self.encode(rows(obs, self.actions_read), views))
 
     def unroll(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "views *batch agents actions"]:
         """Utilities of all instants through each of the views."""
         return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
+
+    def unroll_beside(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray, beside: Beside
+    ) -> tuple[Float[Array, "views *batch agents actions"], PyTree]:
+        """The same, and what is made beside."""
+        return self.unroll(obs, views, key), beside(at_once)
 
 
 class Recurrent(eqx.Module):
@@ -92,19 +109,21 @@ class Recurrent(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents size"]:
         """What each agent makes of an instant, before memory."""
-        return jax.nn.relu(self.encode(rows(obs, self.actions_read), views, self.digest))
+        return relu(self.encode(rows(obs, self.actions_read), views, self.digest))
 
     def step(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
         """The memory after one more instant, through what is visible."""
         return self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
 
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
-    ) -> Float[Array, "views *batch time agents size"]:
-        """The memory after each instant of whole episodes, each view with a memory of its own."""
-        perceived = time_first(obs.turns, self.perceive(obs, views), behind=2)
+        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], beside: Beside = nothing
+    ) -> tuple[Float[Array, "views *batch time agents size"], PyTree]:
+        """The memory after each instant of whole episodes, each view with a memory of its own; and what is made beside."""
+        shares = self.remember.shares(time_first(obs.turns, self.perceive(obs, views), behind=2))
+        made = beside(partial(after, shares))
         first = time_first(obs.turns, obs.first, behind=0)[:, None, ..., None, None]
-        return as_it_was(obs.turns, self.remember.unroll(perceived, first), behind=2)
+        memories, made = last_to_go_back(self.remember.unroll(shares, first), made)
+        return as_it_was(obs.turns, memories, behind=2), made
 
 
 class GruUtility(eqx.Module):
@@ -128,13 +147,24 @@ class GruUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
     ) -> Float[Array, "views *batch time agents size"]:
         """What is scored: the memory after each instant."""
-        return self.trunk.unroll(obs, views)
+        return self.trunk.unroll(obs, views)[0]
 
     def unroll(
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
     ) -> Float[Array, "views *batch time agents actions"]:
         """Utilities of whole episodes."""
-        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
+        return self.unroll_beside(obs, views, key, nothing)[0]
+
+    def unroll_beside(
+        self,
+        obs: Observation,
+        views: Bool[Array, "views *batch time agents entities"],
+        key: PRNGKeyArray | None,
+        beside: Beside,
+    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
+        """The same, and what is made beside."""
+        memories, made = self.trunk.unroll(obs, views, beside)
+        return jnp.where(obs.acting[..., None], self.score(memories).astype(jnp.float32), 0.0), made
 
 
 def entity_encoder(inputs: int, size: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> EntityEncoder:

@@ -354,7 +354,7 @@ def test_qattens_query_weights_and_constant_with_an_empty_slot():
     )
     keys = dense(mixer.key, inputs[there]).reshape(len(there), 2, 4)
     logits = np.einsum("ahw,hw->ha", keys, query.reshape(2, 4)) / 2
-    context = mixer.context(obs)
+    context = mixer.read(obs, obs.everything[None])
     np.testing.assert_allclose(context.logits[:, there], logits, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(context.weights, np.abs(weights), rtol=1e-4, atol=1e-6)
     assert float(context.bias) == pytest.approx(constant.mean(), rel=1e-4)
@@ -362,7 +362,7 @@ def test_qattens_query_weights_and_constant_with_an_empty_slot():
     utilities = np.array([1.0, 100.0, -2.0])  # the second slot is empty
     shares = np.stack([softmax(head) for head in logits])
     expected = np.abs(weights) @ shares @ utilities[there] + constant.mean()
-    (got,) = mixer.values(obs, jnp.asarray(utilities, jnp.float32)[None], obs.everything[None], [slice(None)])
+    (got,) = mixer.values(context, jnp.asarray(utilities, jnp.float32)[None], [slice(None)])
     assert float(got) == pytest.approx(expected, rel=1e-4)
 
 

@@ -28,9 +28,9 @@ def test_memory_starts_from_nothing_at_every_first_instant():
     cell = gru(2, 3, jax.random.key(4))
     inputs = jax.random.normal(jax.random.key(5), (5, 1, 2))
     first = jnp.array([True, False, False, True, False])[:, None, None]
-    memories = cell.unroll(inputs, first)
-    np.testing.assert_allclose(memories[3:], cell.unroll(inputs[3:], first[3:]), atol=1e-6)
-    assert not np.allclose(memories[3:], cell.unroll(inputs, first.at[3].set(False))[3:], atol=1e-3)
+    memories = cell.unroll(cell.shares(inputs), first)
+    np.testing.assert_allclose(memories[3:], cell.unroll(cell.shares(inputs[3:]), first[3:]), atol=1e-6)
+    assert not np.allclose(memories[3:], cell.unroll(cell.shares(inputs), first.at[3].set(False))[3:], atol=1e-3)
 
 
 def plain_unroll(cell, inputs, first):
@@ -55,10 +55,12 @@ def test_the_written_out_gradient_is_the_scans_own(time):
     def total(unroll, cell, inputs):
         return (unroll(cell, inputs, first) * weight).sum()
 
-    written = jax.value_and_grad(partial(total, lambda cell, *rest: cell.unroll(*rest)), argnums=(0, 1))(cell, inputs)
+    written = jax.value_and_grad(
+        partial(total, lambda cell, inputs, first: cell.unroll(cell.shares(inputs), first)), argnums=(0, 1)
+    )(cell, inputs)
     plain = jax.value_and_grad(partial(total, plain_unroll), argnums=(0, 1))(cell, inputs)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6), written, plain)
-    np.testing.assert_allclose(cell.unroll(inputs, first), plain_unroll(cell, inputs, first), atol=1e-6)
+    np.testing.assert_allclose(cell.unroll(cell.shares(inputs), first), plain_unroll(cell, inputs, first), atol=1e-6)
 
 
 def test_the_written_out_gradient_works_for_many_seeds_at_once():
@@ -67,7 +69,7 @@ def test_the_written_out_gradient_works_for_many_seeds_at_once():
     first = jnp.zeros((6, 1, 1), bool).at[0].set(True)
 
     def gradient(cell, inputs):
-        return jax.grad(lambda cell: (cell.unroll(inputs, first) ** 2).sum())(cell)
+        return jax.grad(lambda cell: (cell.unroll(cell.shares(inputs), first) ** 2).sum())(cell)
 
     together = jax.vmap(gradient)(cells, inputs)
     for seed in range(2):

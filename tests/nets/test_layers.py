@@ -5,7 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.nets.layers import ALIGNED, aligned, columns_together, in_pieces, layer_norm, linear, multiply, multiply_flat, plus
+from refil.nets.layers import (
+    ALIGNED,
+    aligned,
+    columns_together,
+    in_pieces,
+    layer_norm,
+    linear,
+    multiply,
+    multiply_flat,
+    plus,
+    relu,
+)
 
 
 def test_layers_begin_within_one_over_the_root_of_the_fan_in():
@@ -13,6 +24,13 @@ def test_layers_begin_within_one_over_the_root_of_the_fan_in():
     for leaf in (layer.weight, layer.bias):
         assert float(jnp.abs(leaf).max()) <= 0.2
         np.testing.assert_allclose(leaf.std(), 0.2 / np.sqrt(3), rtol=0.1)
+
+
+def test_relu_is_jaxs_and_its_gradient_too():
+    rows = jnp.array([-2.0, -0.0, 0.0, 1e-30, 3.0, jnp.inf, -jnp.inf])
+    for ours, theirs in ((relu, jax.nn.relu), (jax.vmap(jax.grad(relu)), jax.vmap(jax.grad(jax.nn.relu)))):
+        np.testing.assert_array_equal(ours(rows), theirs(rows))
+    assert relu(rows.astype(jnp.bfloat16)).dtype == jnp.bfloat16
 
 
 def test_two_linear_layers_are_one():

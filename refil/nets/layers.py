@@ -69,7 +69,12 @@ def relu_forward(rows: Array) -> tuple[Array, Array]:
     return result, result
 
 
-relu.defvjp(relu_forward, lambda result, gradient: (jnp.where(result > 0, gradient, 0),))
+def relu_backward(result: Array, gradient: Array) -> tuple[Array]:
+    """Nothing where nothing came of it."""
+    return (jnp.where(result > 0, gradient, 0),)
+
+
+relu.defvjp(relu_forward, relu_backward)
 
 
 def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:

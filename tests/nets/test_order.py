@@ -20,7 +20,7 @@ NUMBERS = {"a": jnp.arange(3.0), "b": jnp.ones((2, 2), jnp.bfloat16), "count": j
 def test_numbers_that_wait_stay_the_same_and_need_what_they_wait_for():
     later = order.after(jnp.array([[3.0, jnp.nan]]), NUMBERS)
     jax.tree.map(np.testing.assert_array_equal, later, NUMBERS)
-    assert jax.tree.map(jnp.dtype, later) == jax.tree.map(jnp.dtype, NUMBERS)
+    assert jax.tree.map(lambda leaf: leaf.dtype, later) == jax.tree.map(lambda leaf: leaf.dtype, NUMBERS)
     spoiled = order.after(jnp.array([jnp.nan]), NUMBERS)
     assert bool(jnp.isnan(spoiled["a"]).all())
     assert bool(jnp.isnan(spoiled["b"]).all())

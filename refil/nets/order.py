@@ -20,7 +20,11 @@ def after(known: Array, numbers: PyTree) -> PyTree:
     if not waits():
         return numbers
     nothing = 0 * jax.lax.stop_gradient(known).reshape(-1)[0]  # XLA must not leave it out: it could be no number
-    return jax.tree.map(lambda leaf: leaf + nothing.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf, numbers)
+
+    def later(leaf: Array) -> Array:
+        return leaf + nothing.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
+
+    return jax.tree.map(later, numbers)
 
 
 @jax.custom_vjp

@@ -213,8 +213,8 @@ class Defaults:
     mixer: Literal["attention", "linear"] = "attention"
     size: int = 128
     last_action: bool = True
-    # Most battles last less than half their limit; those of teams that know nothing, or take their time, somewhat more.
-    fold: tuple[float, ...] = (0.46, 0.62)
+    # Battles last 45 to 75 of 150 steps on average. What further sizes save in 10 million steps, they take to compile.
+    fold: tuple[float, ...] = (0.55,)
 
 
 def without_dead(obs: Observation) -> Observation:

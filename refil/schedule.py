@@ -34,7 +34,9 @@ class Schedule:
     eval_every: Count = Defaults.eval_every  # environment steps between evaluations
     eval_episodes: Count = Defaults.eval_episodes  # greedy episodes in an evaluation
     log_every: Count = 200  # episodes between lines of metrics
-    fold: tuple[Share, ...] = Defaults.fold  # shares of its instants onto which a batch of short episodes may be folded
+    # shares of its instants onto which a batch of short episodes may be folded; each has to be compiled, which pays in long
+    # runs of several seeds
+    fold: tuple[Share, ...] = Defaults.fold
     mask_dead: bool = False  # treat dead entities as absent
 
 

@@ -105,11 +105,12 @@ def kernels(program: str) -> list[Kernel]:
 
 
 def update(asked):
-    """Eight updates of each seed, folded as far as they may be, and what they take."""
+    """Eight updates of each seed, folded onto the first size that they may be folded onto, and what they take."""
     from refil import collect, experiment, fold, improve, loop
 
     jax.config.update("jax_default_matmul_precision", experiment.PRODUCTS[asked.options.precision])
     built = asked.build()
+    size = (*improve.sizes(built), None)[0]
     begun = jax.eval_shape(lambda: loop.begin(built))
 
     def learn(learner, metrics, batches, episodes, words, ready):
@@ -117,7 +118,7 @@ def update(asked):
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
 
         def step(so_far, now):
-            gradient, found = improve.gradients(built, 0, so_far[0], *now)
+            gradient, found = improve.gradients(built, size, so_far[0], *now)
             after = improve.follow_all(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
             return jax.tree.map(partial(collect.keep, ready), after, so_far), None
 
@@ -140,12 +141,12 @@ def main() -> None:
     parser.add_argument("env")
     parser.add_argument("method")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--fold", type=float, nargs="?", help="share of a batch's instants onto which it is folded")
+    parser.add_argument("--fold", type=float, help="share of a batch's instants onto which it is folded (1: not folded)")
     parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="tf32")
     parser.add_argument("--top", type=int, default=20)
     given = parser.parse_args()
     asked = experiment.default(given.env, given.method)
-    shares = () if given.fold is None else (given.fold,)
+    shares = asked.options.fold if given.fold is None else (given.fold,)
     asked = replace(asked, options=replace(asked.options, seeds=given.seeds, precision=given.precision, fold=shares))
     function, arguments = update(asked)
     found = sorted(kernels(compiled_for_h200(function, *arguments)), key=lambda kernel: -kernel.bytes)

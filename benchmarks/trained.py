@@ -1,11 +1,11 @@
 """How long an update with its share of play takes while the teams of a run go on playing and learning.
 
     python benchmarks/trained.py RUN
-    python benchmarks/trained.py RUN --fold 0.5 0.5625 0.6875 --precision bf16 --envs 128 --rounds 12
+    python benchmarks/trained.py RUN --fold 0.46 0.55 0.62 --precision bf16 --envs 128 --rounds 12
 
-Begins with the run's models, an empty replay and the epsilon of the end of training. What is folded onto how few rows
-depends on how long battles last, so that teams which have learned cost more or less than teams which act at random
-(`refil bench`). The first rounds are not counted.
+Begins with the run's models, an empty replay and the epsilon of the end of training. How far batches are folded depends
+on how long battles last, so that teams which have learned cost more or less than teams which act at random (`refil bench`).
+The first rounds are not counted.
 """
 
 import argparse

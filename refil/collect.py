@@ -139,7 +139,7 @@ def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> 
 
 
 def recall(env: Env, recordings: Recording, places: Places | None = None, size: Size | None = None) -> Episode:
-    """See a batch of recorded episodes again: each on a row of time, or all on a line of this size."""
+    """See a batch of recorded episodes again: each on a row of time, or, given places, all on a line of this size."""
     count, instants = recordings.valid.shape[0], recordings.valid.shape[1] + 1
     if places is None or size is None:
         number = jnp.broadcast_to(jnp.arange(count)[:, None], (count, instants))

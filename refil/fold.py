@@ -16,8 +16,9 @@ from jaxtyping import Array, Bool, Int
 
 from refil.types import Recording, Turns
 
-SPARE = 1  # rows of time more than all instants would fill: what is left of a row is often too short for another episode
 EVEN = 2  # rows come in pairs: a GPU takes 16 memories at once, and on StarCraft a row has eight
+CROWDED = 7 / 16  # of what a batch would fill unfolded: where it fills more, many an episode is too long to share a row
+LEAST = 2  # instants of an episode
 
 
 class Size(NamedTuple):
@@ -37,10 +38,19 @@ class Places(eqx.Module):
 
 def sizes(batch: int, horizon: int, shares: Sequence[float]) -> tuple[Size, ...]:
     """What a batch may be folded onto that has these shares of its instants, fewest first; each is compiled on its own."""
-    of_episode = {max(1, math.ceil((horizon + 1) * share)) for share in shares}  # on average
+    of_episode = {max(LEAST, math.ceil((horizon + 1) * share)) for share in shares}  # on average
     lines = [batch * each for each in sorted(of_episode) if each <= horizon]
-    pairs = [math.ceil((instants / (horizon + 1) + SPARE) / EVEN) for instants in lines]
-    return tuple(Size(instants, min(batch, EVEN * each)) for instants, each in zip(lines, pairs, strict=True))
+    return tuple(Size(instants, rows_for(instants, batch, horizon)) for instants in lines)
+
+
+def rows_for(instants: int, batch: int, horizon: int) -> int:
+    """Rows of time that episodes of so many instants in all find room on.
+
+    They are more than all would fill, since what is left of a row is often too short for another episode.
+    """
+    filled = instants / (horizon + 1)
+    spare = max(1, filled - CROWDED * batch)
+    return min(batch, EVEN * math.ceil((filled + spare) / EVEN))
 
 
 def arrange(valid: Bool[Array, "episodes time"]) -> Places:
@@ -63,7 +73,9 @@ def fits(places: Places, size: Size) -> Bool[Array, "*batch"]:
 
 
 class Folded(NamedTuple):
-    """A batch on a line, with a leading axis of one; the episode that each instant is from; which are the first of theirs."""
+    """A batch on a line, with a leading axis of one; the episode that each instant is from; which are the first of theirs; when
+    each has its turn. What a recording says of a whole episode is the first one's, and means nothing.
+    """
 
     recording: Recording
     number: Int[Array, "one instants"]

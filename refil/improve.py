@@ -83,19 +83,19 @@ def improve_once(
     about equal need, and a group in which no seed is ready costs nothing. The gradient alone depends on how a batch is
     folded: what follows from it is worked out once for all, and nothing else has to be copied out of a branch.
     """
-    size = group_size(len(ready))
-    nothing = {name: jnp.zeros(size) for name in metrics}
-    branches = [partial(idle, nothing), *(partial(gradients, loop, number) for number in range(len(sizes(loop)) + 1))]
+    together = group_size(len(ready))
+    nothing = {name: jnp.zeros(together) for name in metrics}
+    branches = [partial(idle, nothing), *(partial(gradients, loop, size) for size in (*sizes(loop), None))]
 
     def of_group(group: PyTree) -> tuple[Array, Metrics]:
         return jax.lax.switch(group[0].max(), branches, *group[1:])
 
     seeds = choice, learner, batch, places, keys
-    if size == len(ready):
+    if together == len(ready):
         gradient, found = of_group(seeds)
     else:
         order = jnp.argsort(choice)
-        groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), seeds)
+        groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, together, *leaf.shape[1:]), seeds)
         by_group = jax.lax.map(of_group, groups)
         gradient, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
 
@@ -117,14 +117,13 @@ def idle(nothing: Metrics, learner: Learner, *rest: PyTree) -> tuple[Float[Array
 
 def gradients(
     loop: Loop,
-    number: int,
+    size: Size | None,
     learner: Learner,
     batch: Recording,
     places: Places,
     keys: Key[Array, " seeds"],
 ) -> tuple[Float[Array, "seeds parameters"], Metrics]:
-    """Those of a group of seeds, from a batch each, folded onto the size that has this number; after the last, not folded."""
-    size = (*sizes(loop), None)[number]
+    """Those of a group of seeds, from a batch each, folded onto this size or not at all."""
 
     def gradient(learner: Learner, batch: Recording, places: Places, key: PRNGKeyArray) -> tuple[Array, Metrics]:
         episodes = collect.recall(loop.env, batch, places, size)

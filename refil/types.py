@@ -4,7 +4,7 @@ True means yes in every boolean here: `present`, `visible`, `available`, `valid`
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -137,13 +137,22 @@ Wait = Callable[[PyTree], PyTree]  # the same numbers, which are there once a ne
 Beside = Callable[[Wait], PyTree]  # makes something of such numbers meanwhile
 
 
+def at_once(numbers: PyTree) -> PyTree:
+    """Nothing has to wait."""
+    return numbers
+
+
+def nothing(wait: Wait) -> None:
+    """Is made beside."""
+
+
 @runtime_checkable
 class Utility(Protocol):
     """The network that every agent of a team runs: what each of its actions is worth, given a view.
 
-    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once. The key is for
-    networks that leave something to chance. `unroll_beside` also gives what is made meanwhile: to go through time takes long,
-    but few of a GPU's processors.
+    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once, with what is
+    made beside: to go through time takes long, but few of a GPU's processors. The key is for networks that leave something to
+    chance.
     """
 
     def start(self, *batch: int) -> Float[Array, "..."]: ...
@@ -151,10 +160,11 @@ class Utility(Protocol):
         self, memory: Float[Array, "..."], obs: Observation, key: PRNGKeyArray
     ) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views batch time agents entities"], key: PRNGKeyArray
-    ) -> Float[Array, "views batch time agents actions"]: ...
-    def unroll_beside(
-        self, obs: Observation, views: Bool[Array, "views batch time agents entities"], key: PRNGKeyArray, beside: Beside
+        self,
+        obs: Observation,
+        views: Bool[Array, "views batch time agents entities"],
+        key: PRNGKeyArray,
+        beside: Beside = nothing,
     ) -> tuple[Float[Array, "views batch time agents actions"], PyTree]: ...
 
 
@@ -221,16 +231,7 @@ def without_dead(obs: Observation) -> Observation:
     """The same instant with the dead taken out altogether, as if their slots were padding."""
     agents = obs.visible.shape[-2]
     both = obs.alive[..., :agents, None] & obs.alive[..., None, :]
-    return Observation(
-        entities=obs.entities,
-        present=obs.present & obs.alive,
-        alive=obs.alive,
-        visible=obs.visible & both,
-        available=obs.available,
-        group=obs.group,
-        action_for=obs.action_for,
-        last_action=obs.last_action,
-    )
+    return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)
 
 
 def rows(obs: Observation, actions: int) -> Float[Array, "*batch entities width"]:

@@ -71,7 +71,7 @@ def test_recalled_episodes_show_what_was_seen_with_last_actions(env, played):
 GROUPS = group_matching.build(group_matching.Config(agents=4, cells=3, horizon=8))
 greedily = jax.jit(partial(collect.collect, GROUPS))
 recalled = jax.jit(jax.vmap(partial(collect.recall, GROUPS)))
-unrolled = jax.jit(jax.vmap(lambda utility, obs: utility.unroll(obs, obs.visible[None], jax.random.key(0))[0]))
+unrolled = jax.jit(jax.vmap(lambda utility, obs: utility.unroll(obs, obs.visible[None], jax.random.key(0))[0][0]))
 
 
 @every_method

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from refil import collect, experiment, fold
+from refil.nets import order
 from tests.test_methods import KINDS, every_method, small
 
 SMALL, LARGE = fold.Size(100, 4), fold.Size(208, 10)
@@ -39,7 +40,9 @@ def as_long_as(batch, lengths):
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 @pytest.mark.parametrize("longest", [None, 24])
-def test_a_folded_batch_has_the_same_loss_and_gradient(played, size, longest):
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_a_folded_batch_has_the_same_loss_and_gradient(played, size, longest, side_by_side, monkeypatch):
+    monkeypatch.setattr(order, "waits", lambda: side_by_side)
     loop, model, batch = played
     if longest:  # one that fills a row alone
         batch = replace(batch, valid=batch.valid.at[3].set(True))
@@ -55,7 +58,7 @@ def test_a_folded_batch_has_the_same_loss_and_gradient(played, size, longest):
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-6), folded, plain)
 
 
-unrolled = jax.jit(lambda utility, obs: utility.unroll(obs, obs.visible[None], jax.random.key(0))[0])
+unrolled = jax.jit(lambda utility, obs: utility.unroll(obs, obs.visible[None], jax.random.key(0))[0][0])
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +122,8 @@ def test_episodes_fit_if_their_instants_do(played, lengths, rows, fit):
 
 
 def test_shares_of_a_batch_are_whole_instants_of_each_episode_and_fewer_than_it_has():
-    assert fold.sizes(32, 150, (0.625, 0.5)) == ((32 * 76, 18), (32 * 95, 22))
+    assert fold.sizes(32, 150, (0.625, 0.45)) == ((32 * 68, 16), (32 * 95, 28))
     assert fold.sizes(5, 9, (0.5, 0.45)) == ((25, 4),)
-    assert fold.sizes(2, 3, (0.0, 0.5, 1.0)) == ((2, 2), (4, 2))
+    assert fold.sizes(2, 3, (0.0, 0.6, 1.0)) == ((4, 2), (6, 2))
+    assert fold.sizes(1, 150, (0.005,)) == ((2, 1),)  # no episode has fewer
     assert fold.sizes(7, 150, ()) == ()

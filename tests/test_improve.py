@@ -37,14 +37,14 @@ def test_a_batch_is_folded_as_far_as_it_can_be(short, monkeypatch):
     """Folded in any other way, what is learned would be no number."""
     built, worked_out = small(batch=8, fold=(0.5,)).build(), improve.gradients
 
-    def gradients(loop, number, *rest):
-        row, said = worked_out(loop, number, *rest)
-        return (row if (number == 0) == short else jnp.nan * row), said
+    def gradients(loop, size, *rest):
+        row, said = worked_out(loop, size, *rest)
+        return (row if (size is not None) == short else jnp.nan * row), said
 
     monkeypatch.setattr(improve, "gradients", gradients)
     training = jax.jit(partial(loop.begin, built))()
     recordings = training.replay.recordings
-    valid = jnp.zeros_like(recordings.valid).at[:, :, : 2 if short else 6].set(True)  # two of two steps fit into a row
+    valid = jnp.zeros_like(recordings.valid).at[:, :, : 2 if short else 6].set(True)  # 24 instants of 40, or 56
     full = replace(training.replay, recordings=replace(recordings, valid=valid), inserted=training.replay.inserted + 20)
     ready = jnp.ones(1, bool)
     learner, _ = improve.improve(built, training.seed, training.learner, training.metrics, full, training.episodes, ready)
@@ -52,9 +52,11 @@ def test_a_batch_is_folded_as_far_as_it_can_be(short, monkeypatch):
     assert bool(jnp.isfinite(learner.parameters).all())
 
 
-def test_groups_of_seeds_that_fold_differently_learn_as_each_does_alone(monkeypatch):
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_groups_of_seeds_that_fold_differently_learn_as_each_does_alone(recurrent, monkeypatch):
     """Four seeds, two at once, one of them not ready, and episodes of which only some seeds' can be folded."""
-    built = small(seeds=4, batch=8, fold=(0.5,)).build()
+    asked = small(seeds=4, batch=8, fold=(0.5,))
+    built = replace(asked, options=replace(asked.options, method=replace(asked.options.method, recurrent=recurrent))).build()
     training = jax.jit(partial(loop.begin, built))()
     played = jax.jit(partial(loop.play, built))(training.learner, jax.random.split(jax.random.key(1), 4), jnp.ones(4))
     recordings = jax.tree.map(lambda leaf: jnp.tile(leaf, (1, 10, *[1] * (leaf.ndim - 2))), played)
@@ -94,7 +96,7 @@ def assert_models_close(ours: Training, theirs: Training) -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_kernels_that_overlap_compute_the_same():
     asked = experiment.default("3-8sz", "refil")
-    asked = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=()))
+    asked = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=(0.55,)))
     asked.prepare_device()
     ends = []
     for jit in (jax.jit, devices.jit):

@@ -59,7 +59,7 @@ def jitted_loss(method: Method):
 
 @cache
 def jitted_q(method: Method):
-    return jax.jit(lambda model, obs: model.utility.unroll(obs, obs.visible[None], jax.random.key(0))[0])
+    return jax.jit(lambda model, obs: model.utility.unroll(obs, obs.visible[None], jax.random.key(0))[0][0])
 
 
 @cache
@@ -386,8 +386,8 @@ def test_one_group_of_everyone_imagines_what_is_real(kind):
     model, target = two_models(method, 6)
     episodes = random_episodes(spec, 6)
     obs = episodes.observations
-    blind = model.utility.unroll(obs, jnp.zeros_like(obs.visible)[None])[0]
-    real = model.utility.unroll(obs, obs.visible[None])[0]
+    blind = model.utility.unroll(obs, jnp.zeros_like(obs.visible)[None])[0][0]
+    real = model.utility.unroll(obs, obs.visible[None])[0][0]
     picked = jax.nn.one_hot(episodes.actions, spec.actions)
     expected = ((real + blind)[:, :-1] * picked).sum(axis=(-1, -2))
     plain, _ = built("vdn_attention", kind, 5)
@@ -405,9 +405,9 @@ def test_one_group_of_everyone_imagines_what_is_real(kind):
 def goals_of(model: Model, target: Model, episodes: Episode):
     """The target of VDN by hand."""
     obs = episodes.observations
-    q = model.utility.unroll(obs, obs.visible[None])[0]
+    q = model.utility.unroll(obs, obs.visible[None])[0][0]
     best = jnp.where(obs.available, q, -jnp.inf).argmax(axis=-1)
-    values = jnp.take_along_axis(target.utility.unroll(obs, obs.visible[None])[0], best[..., None], axis=-1)[..., 0].sum(-1)
+    values = jnp.take_along_axis(target.utility.unroll(obs, obs.visible[None])[0][0], best[..., None], axis=-1)[..., 0].sum(-1)
     return episodes.rewards + 0.99 * jnp.where(episodes.terminated, 0.0, values[:, 1:])
 
 

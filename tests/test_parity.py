@@ -43,7 +43,7 @@ def test_utilities_and_values_are_the_recorded_ones(path):
     fixture = np.load(path)
     episodes, model = parity.episodes(fixture), parity.model(path, fixture)
     obs, now = episodes.observations, jax.tree.map(lambda leaf: leaf[:, :-1], episodes.observations)
-    real = model.utility.unroll(obs, obs.visible[None])
+    real, _ = model.utility.unroll(obs, obs.visible[None])
     parity.assert_close(real[0], fixture["q"], 1e-5)
     taken = td.chosen(real[:, :, :-1], episodes.actions)
     parity.assert_close(taken[0], fixture["q_taken"], 1e-5)
@@ -56,7 +56,7 @@ def test_utilities_and_values_are_the_recorded_ones(path):
     if "q_aux" not in fixture:
         return
     sides = parity.sides(path, fixture)
-    imagined = model.utility.unroll(obs, imagination.views(sides, obs.visible))
+    imagined, _ = model.utility.unroll(obs, imagination.views(sides, obs.visible))
     parity.assert_close(imagined[0], fixture["q_in"], 1e-5)
     parity.assert_close(imagined[1], fixture["q_out"], 1e-5)
     taken = td.chosen(imagined[:, :, :-1], episodes.actions)

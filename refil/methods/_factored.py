@@ -151,7 +151,7 @@ def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray
     obs = episodes.observations
     key_model, key_target = jax.random.split(key)
     reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
-    q, read = model.utility.unroll_beside(obs, obs.visible[None], key_model, reading)
+    q, read = model.utility.unroll(obs, obs.visible[None], key_model, reading)
     goals = goal(target, read, q[0], episodes, discount)
     (value,) = joint_values(model.mixer, read, q, episodes, [ALL])
     metrics = td.report(value, goals, episodes.valid)
@@ -177,7 +177,7 @@ def imagined_loss(
     views = jnp.concatenate([obs.visible[None], *imagined_views])
     mixed_views = jnp.concatenate([obs.everything[None], *imagination.views(sides, obs.everything)])
     reading = partial(read_both, model, target, obs, mixed_views, key_target)
-    q, read = model.utility.unroll_beside(obs, views, key_model, reading)
+    q, read = model.utility.unroll(obs, views, key_model, reading)
     goals = goal(target, read, q[0], episodes, discount)
 
     made_of = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # within and across of a sample
@@ -210,13 +210,16 @@ def read_both(
     key: PRNGKeyArray,
     wait: Wait,
 ) -> Read:
-    """Of all instants; the model's mixer sees them through these views, the target's as they are. Mixers have time."""
+    """Of all instants; the model's mixer sees them through these views, the target's as they are.
+
+    Mixers wait until both utilities go through time, and have as long as that takes.
+    """
 
     def read_mixers(wait_too: Wait) -> tuple[PyTree, PyTree]:
         later = replace(obs, entities=wait(wait_too(obs.entities)))
         return model.mixer.read(later, views), target.mixer.read(later, later.everything[None])
 
-    target_q, (own, targets) = target.utility.unroll_beside(obs, obs.visible[None], key, read_mixers)
+    target_q, (own, targets) = target.utility.unroll(obs, obs.visible[None], key, read_mixers)
     return Read(own, targets, target_q[0])
 
 
@@ -236,6 +239,6 @@ def goal(
     target: Model, read: Read, q: Float[Array, "episodes instants agents actions"], episodes: Episode, discount: float
 ) -> Float[Array, "episodes time"]:
     """What the joint value should be: the online network chooses the next actions, the target network values them."""
-    best = td.chosen(read.target_q, td.greedy(q, episodes.observations.available))
-    (values,) = target.mixer.values(read.targets, best[None], [ALL])
+    utilities = td.chosen(read.target_q, td.greedy(q, episodes.observations.available))
+    (values,) = target.mixer.values(read.targets, utilities[None], [ALL])
     return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, values[:, 1:], discount))

@@ -28,9 +28,9 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, disc
     """Double Q-learning agent by agent; the mean over agents that are there."""
     obs = episodes.observations
     key_model, key_target = jax.random.split(key)
-    q = model.utility.unroll(obs, obs.visible[None], key_model)[0]
+    q = model.utility.unroll(obs, obs.visible[None], key_model)[0][0]
     best = td.greedy(q, obs.available)[:, 1:]
-    following = td.chosen(target.utility.unroll(obs, obs.visible[None], key_target)[0][:, 1:], best)
+    following = td.chosen(target.utility.unroll(obs, obs.visible[None], key_target)[0][0][:, 1:], best)
     by_agent = jnp.moveaxis(following, -1, 0)
     rewards, terminated = (jnp.broadcast_to(each, by_agent.shape) for each in (episodes.rewards, episodes.terminated))
     goals = jax.lax.stop_gradient(td.targets(rewards, terminated, by_agent, discount))

@@ -25,9 +25,9 @@ from refil.methods._factored import (
 )
 from refil.nets.gru import gru
 from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
-from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder, nothing
+from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
 from refil.settings import Amount, Count
-from refil.types import Beside, Card, Episode, Method, Model, Observation, Spec, rows
+from refil.types import Beside, Card, Episode, Method, Model, Observation, Spec, nothing, rows
 
 LEAST_VARIANCE = 0.002
 MOST_INNER = 2000.0
@@ -117,15 +117,13 @@ class RomaUtility(eqx.Module):
         return memory, self.think(memory, obs, obs.visible, key).q
 
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray
-    ) -> Float[Array, "views *batch time agents actions"]:
-        """Utilities of whole episodes; roles are the same chances through all views."""
-        return self.unroll_beside(obs, views, key, nothing)[0]
-
-    def unroll_beside(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray, beside: Beside
+        self,
+        obs: Observation,
+        views: Bool[Array, "views *batch time agents entities"],
+        key: PRNGKeyArray,
+        beside: Beside = nothing,
     ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
-        """The same, and what is made beside."""
+        """Utilities of whole episodes, and what is made beside; roles are the same chances through all views."""
         memories, made = self.trunk.unroll(obs, views, beside)
         q = jnp.stack([self.think(memory, obs, view, key).q for memory, view in zip(memories, views, strict=True)])
         return q, made

@@ -1,7 +1,7 @@
 """A gated recurrent unit over whole episodes, with its gradient written out.
 
 A scan's own gradient does more in every instant than it must. Here only what depends on the instant before (or after) is
-done instant by instant, one product each; all else, the weights' gradient too, is one product over all instants.
+done instant by instant; all else, the weights' gradient too, is one product over all instants.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from refil.nets import gru_kernel
 from refil.nets.layers import Linear, columns_together, multiply, uniform
 
-Parts = tuple[Float[Array, "..."], ...]  # one for each of the gates
+Parts = tuple[Float[Array, "..."], ...]  # what memories were made of (see `step`)
 
 
 class Gru(eqx.Module):

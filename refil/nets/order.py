@@ -5,6 +5,8 @@ need, and leaves that one for the end, where nothing is left to run beside it. H
 they do not depend on, so that it is begun first, forward and back, and all else runs beside it.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
@@ -21,7 +23,7 @@ def after(known: Array, numbers: PyTree) -> PyTree:
         return numbers
     nothing = 0 * jax.lax.stop_gradient(known).reshape(-1)[0]  # XLA must not leave it out: it could be no number
 
-    def later(leaf: Array) -> Array:
+    def later(leaf: Any) -> Any:  # what is not differentiable has a gradient that is no array
         return leaf + nothing.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
     return jax.tree.map(later, numbers)

@@ -8,8 +8,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from refil.nets.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, plus, uniform
 from refil.nets.shares import shares
 from refil.nets.turns import as_it_was, time_first
-from refil.nets.utility import at_once
-from refil.types import Beside, Observation, Spec, rows
+from refil.types import Beside, Observation, Spec, at_once, nothing, rows
 
 
 class Block(eqx.Module):
@@ -98,10 +97,16 @@ class UpdetUtility(eqx.Module):
         return jnp.where(obs.acting[..., None], memory, 0.0), self.utilities(scores, obs)
 
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
-    ) -> Float[Array, "views *batch time agents actions"]:
-        """Utilities of whole episodes, each view with a memory of its own; the whole network runs instant by instant."""
+        self,
+        obs: Observation,
+        views: Bool[Array, "views *batch time agents entities"],
+        key: PRNGKeyArray | None = None,
+        beside: Beside = nothing,
+    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
+        """Utilities of whole episodes, each view with a memory of its own: the whole network runs instant by instant.
 
+        There is no long kernel in that which others could run beside.
+        """
         exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self)  # its gradient is a sum over instants
 
         def instant(memory: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
@@ -114,15 +119,9 @@ class UpdetUtility(eqx.Module):
 
         read = (self.embedded(obs), 3), (views, 2), (obs.first, 0), (obs.acting, 1)
         in_turn = tuple(time_first(obs.turns, leaf, behind) for leaf, behind in read)
-        nothing = self.start(*in_turn[1].shape[1:-1])
-        scores = as_it_was(obs.turns, jax.lax.scan(instant, nothing, in_turn)[1], behind=3)
-        return self.utilities(scores, obs)
-
-    def unroll_beside(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray, beside: Beside
-    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
-        """The same, and what is made beside."""
-        return self.unroll(obs, views, key), beside(at_once)
+        empty = self.start(*in_turn[1].shape[1:-1])
+        scores = as_it_was(obs.turns, jax.lax.scan(instant, empty, in_turn)[1], behind=3)
+        return self.utilities(scores, obs), beside(at_once)
 
 
 def updet_utility(spec: Spec, size: int, heads: int, depth: int, last_action: bool, key: PRNGKeyArray) -> UpdetUtility:

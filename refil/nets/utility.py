@@ -15,7 +15,7 @@ from refil.nets.layers import Linear, linear, relu
 from refil.nets.order import after, last_to_go_back
 from refil.nets.pooling import Pooling
 from refil.nets.turns import as_it_was, time_first
-from refil.types import Beside, Observation, Spec, Wait, rows
+from refil.types import Beside, Observation, Spec, at_once, nothing, rows
 
 Gather = Attention | Pooling
 
@@ -48,15 +48,6 @@ class EntityEncoder(eqx.Module):
         return self.gather.read(relu(self.embed(inputs)), following).through(views)
 
 
-def at_once(numbers: PyTree) -> PyTree:
-    """Nothing has to wait."""
-    return numbers
-
-
-def nothing(wait: Wait) -> None:
-    """Is made beside."""
-
-
 class FeedForwardUtility(eqx.Module):
     """Encode what is in view, score actions: no memory (the authors' choice for group matching)."""
 
@@ -72,7 +63,7 @@ class FeedForwardUtility(eqx.Module):
         self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
     ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
         """Utilities of one instant through what is visible."""
-        return memory, self.unroll(obs, obs.visible[None])[0]
+        return memory, self.scored(obs, obs.visible[None])[0]
 
     def hidden(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
@@ -80,17 +71,21 @@ class FeedForwardUtility(eqx.Module):
         """What is scored."""
         return relu(self.encode(rows(obs, self.actions_read), views))
 
-    def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray | None = None
+    def scored(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents actions"]:
-        """Utilities of all instants through each of the views."""
+        """Utilities through each of the views."""
         return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
 
-    def unroll_beside(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"], key: PRNGKeyArray, beside: Beside
+    def unroll(
+        self,
+        obs: Observation,
+        views: Bool[Array, "views *batch agents entities"],
+        key: PRNGKeyArray | None = None,
+        beside: Beside = nothing,
     ) -> tuple[Float[Array, "views *batch agents actions"], PyTree]:
-        """The same, and what is made beside."""
-        return self.unroll(obs, views, key), beside(at_once)
+        """Utilities of all instants, and what is made beside."""
+        return self.scored(obs, views), beside(at_once)
 
 
 class Recurrent(eqx.Module):
@@ -150,19 +145,13 @@ class GruUtility(eqx.Module):
         return self.trunk.unroll(obs, views)[0]
 
     def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], key: PRNGKeyArray | None = None
-    ) -> Float[Array, "views *batch time agents actions"]:
-        """Utilities of whole episodes."""
-        return self.unroll_beside(obs, views, key, nothing)[0]
-
-    def unroll_beside(
         self,
         obs: Observation,
         views: Bool[Array, "views *batch time agents entities"],
-        key: PRNGKeyArray | None,
-        beside: Beside,
+        key: PRNGKeyArray | None = None,
+        beside: Beside = nothing,
     ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
-        """The same, and what is made beside."""
+        """Utilities of whole episodes, and what is made beside."""
         memories, made = self.trunk.unroll(obs, views, beside)
         return jnp.where(obs.acting[..., None], self.score(memories).astype(jnp.float32), 0.0), made
 

@@ -19,7 +19,7 @@ def test_in_bf16_too_many_instants_have_as_many_times_the_gradient():
     def gradient(instants: int):
         obs = jax.tree.map(lambda leaf: jnp.repeat(leaf, instants, axis=1), seen)  # all of them first ones
         working = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), utility)
-        return jax.jit(jax.grad(lambda utility: utility.unroll(obs, obs.visible[None]).sum()))(working)
+        return jax.jit(jax.grad(lambda utility: utility.unroll(obs, obs.visible[None])[0].sum()))(working)
 
     for one, many in zip(*map(jax.tree.leaves, (gradient(1), gradient(512))), strict=True):
         one, many = np.asarray(one, np.float32), np.asarray(many, np.float32) / 512

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from refil import plugins, schedule, settings
 from refil.schedule import Loop, Schedule
 from refil.settings import Amount, Refused
-from refil.types import Card, Defaults, Env, Observation, without_dead
+from refil.types import Card, Defaults, Env, Method, Model, Observation, without_dead
 
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
@@ -64,7 +64,7 @@ class Experiment:
         env = self.build_env()
         schedule.check(self.options, env.spec.horizon)
         method = plugins.load(METHODS, self.method).build(self.options.method, env.spec)
-        jax.eval_shape(lambda: method.init(jax.random.key(0)))  # refuses sizes that cannot be
+        check_method(method, self.method)
         return Loop(env, method, self.options, ACTIVATIONS[self.options.precision])
 
     def parts(self) -> dict[str, Any]:
@@ -75,6 +75,19 @@ class Experiment:
     def to_json(self) -> str:
         """Text that `read` turns back."""
         return json.dumps(dataclasses.asdict(self.options) | self.parts(), indent=2) + "\n"
+
+
+def check_method(method: Any, name: str) -> None:
+    """Refuse sizes that cannot be, and what is no method."""
+    if not isinstance(method, Method):
+        raise Refused(f"build of {name} gave {type(method).__name__} instead of refil.types.Method")
+    model = jax.eval_shape(lambda: method.init(jax.random.key(0)))
+    if not isinstance(model, Model):
+        raise Refused(f"init of {name} gave {type(model).__name__} instead of refil.types.Model")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            where = jax.tree_util.keystr(path)
+            raise Refused(f"the model of {name} has {leaf.dtype} in {where}; what is not learned is eqx.field(static=True)")
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,8 @@ def read(text: str, source: str) -> Experiment:
         env, method = dict(values.pop("env")), dict(values.pop("method"))
         experiment = default(env.pop("name"), method.pop("name"))
         options = settings.from_json(experiment.options, values | {"env": env, "method": method})
+    except Refused as error:
+        raise Refused(f"{source}: {error}") from error
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"{source} is not a config of refil: {error}") from error
     return dataclasses.replace(experiment, options=options)

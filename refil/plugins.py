@@ -39,6 +39,11 @@ def load(package: str, name: str) -> Any:
     return importlib.import_module(f"{package}.{name}")
 
 
+def located(name: str) -> str:
+    """The same name, for use from any folder."""
+    return str(Path(name).resolve()) if name.endswith(".py") else name
+
+
 def load_file(path: Path) -> ModuleType:
     """A plug-in outside the package; an error in it is the user's to see, so it passes through."""
     if not path.is_file():

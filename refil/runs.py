@@ -121,8 +121,9 @@ class Run:
 
 
 def create(path: Path, config: Experiment) -> Run:
-    """A new run's folder."""
-    if (path / CONFIG).exists():
+    """A new run's folder; one in which nothing has come of a run yet is as good as new."""
+    begun = [path / name for name in (METRICS, TRAINING) if (path / name).exists()]
+    if any(file.stat().st_size for file in begun):
         raise Refused(f"{path} holds a run already: 'refil train --resume {path}' continues it, or choose another --out")
     files.make_folder(path)
     files.write_whole(path / CONFIG, config.to_json().encode())

@@ -4,9 +4,10 @@ Nothing here knows any option; options stand beside the code that reads them.
 """
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
 
@@ -94,23 +95,29 @@ def from_json(default: Settings, values: Any, path: tuple[str, ...] = ()) -> Set
     for name in values:
         if name not in fields:
             raise Refused(f"{where} has no {name!r}; it has {', '.join(sorted(fields))}")
-    read = {name: as_typed(fields[name], value, (*path, name)) for name, value in values.items()}
+    hints = get_type_hints(type(default))
+    read = {name: as_typed(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
     settings = dataclasses.replace(default, **read)  # type: ignore[type-var]
     if not path:
         check(settings)
     return settings
 
 
-def as_typed(default: Any, value: Any, path: tuple[str, ...]) -> Any:
+def as_typed(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     """A JSON value as the option's own type."""
     if dataclasses.is_dataclass(default):
         return from_json(default, value, path)
-    if default is None or value is None:
+    may_be_left_out = type(None) in get_args(hint)
+    if may_be_left_out and (default is None or value is None):
         return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list):
-        return tuple(as_typed(default[0] if default else None, each, path) for each in value)
+        kind = get_args(hint)[0]
+        return tuple(as_typed(kind(), each, path, kind) for each in value)
     if type(value) is not type(default):
-        raise Refused(f"{option(path)} should be of type {type(default).__name__}, not {value!r}")
+        kind = "list" if isinstance(default, tuple) else type(default).__name__
+        raise Refused(f"{option(path)} should be of type {kind}, not {json.dumps(value)}")
+    if get_origin(hint) is Literal and value not in get_args(hint):
+        raise Refused(f"{option(path)} should be one of {', '.join(get_args(hint))}, not {value}")
     return value

@@ -30,9 +30,9 @@ class Spec:
 
 
 class Turns(eqx.Module):
-    """When instants that lie on one line have their turn in rows of time: rows are counted first, then instants.
+    """When instants that lie on one line have their turn in rows of time: `instant * rows + row`.
 
-    Where nothing lies on the line, the number is too large.
+    Where nothing lies on the line, the number is `rows * instants`.
     """
 
     turn: Int[Array, "*batch"]
@@ -150,9 +150,12 @@ def nothing(wait: Wait) -> None:
 class Utility(Protocol):
     """The network that every agent of a team runs: what each of its actions is worth, given a view.
 
-    `step` is for playing, one instant at a time; `unroll` for learning, all instants and several views at once, with what is
-    made beside: to go through time takes long, but few of a GPU's processors. The key is for networks that leave something to
-    chance.
+    `start` gives an empty memory for batches of agents, the last axis of the batch. `step` is for playing, one instant at a
+    time; `unroll` for learning, all instants and several views at once, each view with a memory of its own, which is empty
+    again wherever `obs.first`. Utilities are float32, whatever networks work in, and zero for agents that are not there.
+    `unroll` also gives what its caller wants made beside, `beside(at_once)` or, where going through time takes long but few of
+    a GPU's processors, what `beside` makes of numbers that wait until that has begun. The key is for networks that leave
+    something to chance.
     """
 
     def start(self, *batch: int) -> Float[Array, "..."]: ...
@@ -172,9 +175,9 @@ class Utility(Protocol):
 class Mixer(Protocol):
     """Joint values that never fall when a utility rises.
 
-    Each is made of some of the factors, and a factor is a view with the utilities gained through it: the plain value has one
-    (everything), REFIL's imagined value two (within the group, across groups). All of them are asked for at once, because
-    most of the work is the same for all. What does not take utilities is read from the instants before those are known.
+    Each is made of some of the factors, a slice of them, and a factor is a view with the utilities gained through it: the plain
+    value has one (everything), REFIL's imagined value two (within the group, across groups). All of them are asked for at once,
+    because most of the work is the same for all. What does not take utilities is read from the instants before those are known.
     """
 
     def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> PyTree: ...
@@ -184,7 +187,7 @@ class Mixer(Protocol):
 
 
 class Model(eqx.Module):
-    """All that is learned."""
+    """All that is learned: arrays of floating-point numbers; fields that are not are `eqx.field(static=True)`."""
 
     utility: Utility
     mixer: Mixer
@@ -209,7 +212,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Defaults:
-    """Settings that the paper chose per environment, and `fold`, which is ours; they lie under the user's own options.
+    """Settings that the paper chose per environment, and `fold`, which is ours: the defaults of options with these names.
 
     These are StarCraft's. An environment with others exports `DEFAULTS`.
     """

@@ -1,13 +1,15 @@
 """What is to be trained, by name."""
 
+import json
 from dataclasses import replace
 
 import jax
 import pytest
 
 from refil import experiment
+from refil.nets.mixers import Vdn
 from refil.settings import Refused
-from refil.types import Observation
+from refil.types import Method, Model, Observation
 from tests import worlds
 from tests.training import small
 
@@ -31,10 +33,24 @@ def test_an_experiment_reads_back_from_json():
     assert experiment.read(small().to_json(), "here") == small()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"env": {"name": "group_matching"}, "method": {"name": "nothing"}}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_text_that_is_no_config_is_refused_with_its_source(text):
     with pytest.raises(Refused, match="here is not a config of refil"):
         experiment.read(text, "here")
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ({"name": "nothing"}, "here: refil.methods has no 'nothing'"),
+        ({"name": "away.py"}, "here: there is no file away.py"),
+        ({"name": "refil", "groups": None}, "here: --method.groups should be of type int, not null"),
+        ({"name": "refil", "mixer": "none"}, "here: --method.mixer should be one of attention, linear, not none"),
+    ],
+)
+def test_a_config_of_what_cannot_be_is_refused_with_its_source(method, says):
+    with pytest.raises(Refused, match=says):
+        experiment.read(json.dumps({"env": {"name": "group_matching"}, "method": method}), "here")
 
 
 def test_a_run_may_go_on_with_other_steps_but_not_with_another_learning_rate():
@@ -65,3 +81,26 @@ def test_the_dead_can_be_taken_out():
     assert not obs.visible[:, 2].any()
     assert mortal.spec == env.spec
     assert small(mask_dead=True).build().env.spec == small().build().env.spec
+
+
+class Counted(Vdn):
+    """A mixer with a number that is not said not to be learned."""
+
+    size: int = 3
+
+
+def counting(key) -> Model:
+    return replace(small().build().method.init(key), mixer=Counted())
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (None, "build of mine gave NoneType instead of refil.types.Method"),
+        (Method(lambda key: (key, key), lambda *given: given), "init of mine gave tuple instead of refil.types.Model"),
+        (Method(counting, lambda *given: given), r"mine has int32 in .mixer.size; .*static=True"),
+    ],
+)
+def test_what_is_no_method_is_refused(method, says):
+    with pytest.raises(Refused, match=says):
+        experiment.check_method(method, "mine")

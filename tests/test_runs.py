@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -50,8 +51,14 @@ def test_metrics_shorter_than_when_saved_are_refused(run):
 
 
 def test_a_folder_that_holds_a_run_is_not_taken_again(run):
+    run.append([{"line": 1}])
     with pytest.raises(Refused, match=r"holds a run already.*--resume"):
         runs.create(run.path, small())
+
+
+def test_a_folder_in_which_nothing_has_come_of_a_run_is_as_good_as_new(run):
+    other = replace(small(), options=replace(small().options, lr=0.1))
+    assert runs.create(run.path, other).experiment == other
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -70,11 +70,13 @@ def test_json_is_read_back_with_its_types():
     [
         ({"stepz": 1}, "no 'stepz'; it has inner, limit, lr, name, parts, steps"),
         ({"inner": {"group": 1}}, "--inner has no 'group'"),
-        ({"steps": "many"}, "--steps should be of type int, not 'many'"),
+        ({"steps": "many"}, '--steps should be of type int, not "many"'),
         ({"steps": -4}, "--steps must be 1 or more, not -4"),
         ({"inner": 3}, "--inner should be an object"),
-        ({"parts": ["half"]}, "--parts should be of type float, not 'half'"),
-        ({"parts": 0.5}, "--parts should be of type tuple, not 0.5"),
+        ({"parts": ["half"]}, '--parts should be of type float, not "half"'),
+        ({"parts": [None]}, "--parts should be of type float, not null"),
+        ({"lr": None}, "--lr should be of type float, not null"),
+        ({"parts": 0.5}, "--parts should be of type list, not 0.5"),
     ],
 )
 def test_json_that_does_not_fit_is_refused_by_name(values, words):

@@ -110,7 +110,7 @@ def trained(asked: Experiment, run: Run, resume: bool) -> bool:
 def default(words: Words) -> Experiment:
     """What is to be trained, before any option is read."""
     if words.config is None:
-        return experiment.default(words.env or DEFAULT_ENV, words.method or DEFAULT_METHOD)
+        return experiment.default(plugins.located(words.env or DEFAULT_ENV), plugins.located(words.method or DEFAULT_METHOD))
     if words.env is not None or words.method is not None:
         raise Refused("--config says which environment and method; leave out ENV and --method")
     return experiment.read(files.read_text(Path(words.config)), words.config)
@@ -150,16 +150,16 @@ def conclude(run: Run) -> None:
     print("Try next:")
     print(f"  refil evaluate {run.path} --episodes 200")
     print(f"  refil train --resume {run.path} --steps {2 * asked.options.steps}")
-    print(f"  refil train {asked.env} --method {other} {' '.join(changed(asked))} --out {run.path}-{other}")
+    print(f"  refil train {asked.env} --method {other} {' '.join(changed(asked, other))} --out {run.path}-{other}")
     print(f"  refil plot {run.path} {run.path}-{other} --out curves.png")
 
 
-def changed(asked: Experiment) -> list[str]:
-    """The options of a run that are not the defaults, the method's own aside, as they are typed."""
+def changed(asked: Experiment, other: str) -> list[str]:
+    """The options of a run that are not the defaults, but for those that another method does not have, as they are typed."""
     differences = settings.differences(experiment.default(asked.env, asked.method).options, asked.options)
-    return [
-        typed(name, value) for name, (_, value) in differences.items() if not name.startswith("--method.") and value is not None
-    ]
+    there = {settings.option(["method", field.name]) for field in fields(experiment.default(asked.env, other).options.method)}
+    common = {name: value for name, (_, value) in differences.items() if not name.startswith("--method.") or name in there}
+    return [typed(name, value) for name, value in common.items() if value is not None]
 
 
 def typed(name: str, value: Any) -> str:

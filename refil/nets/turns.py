@@ -8,7 +8,7 @@ from refil.types import Turns
 
 
 def time_first(turns: Turns | None, leaf: Array, behind: int) -> Array:
-    """What is known of these instants with time as its first axis; so many axes stand behind time's.
+    """What is known of these instants with time as its first axis; `behind` is the number of axes that follow time's.
 
     Instants on a line are shared out among rows of time; a row's instants that nothing lies on are zero.
     """
@@ -21,7 +21,7 @@ def time_first(turns: Turns | None, leaf: Array, behind: int) -> Array:
 
 
 def as_it_was(turns: Turns | None, leaf: Array, behind: int) -> Array:
-    """What `time_first` was done to."""
+    """What `time_first` was done to, `behind` being the same."""
     axis = leaf.ndim - behind - 1
     if turns is None:
         return jnp.moveaxis(leaf, 0, axis)

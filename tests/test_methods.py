@@ -1,8 +1,10 @@
 """What every method promises, for whatever methods there are; sizes, masks and partitions are random."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refil import experiment, imagination, learn, plugins
+from refil.settings import Refused
 from refil.types import Episode, Method, Model, Observation, Spec, without_dead
 
 METHODS = plugins.names("refil.methods")
@@ -460,3 +463,42 @@ def test_an_update_moves_every_parameter_that_matters(name):
     still = {jax.tree_util.keystr(path) for path, moves in jax.tree_util.tree_leaves_with_path(moved) if not moves}
     # ROMA scales distances of roles from the least to the most of an instant, so that what is added to all is lost.
     assert still <= ({".utility.unlike.leave.bias"} if name == "roma" else set())
+
+
+class Wrong(eqx.Module):
+    """A utility or a mixer that gives something else than it should."""
+
+    right: eqx.Module
+    change: Callable = eqx.field(static=True)
+
+    def start(self, *batch):
+        return self.right.start(*batch)
+
+    def step(self, *given):
+        return self.right.step(*given)
+
+    def unroll(self, *given):
+        return self.change(*self.right.unroll(*given))
+
+    def read(self, *given):
+        return self.right.read(*given)
+
+    def values(self, *given):
+        return self.change(self.right.values(*given))
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "says"),
+    [
+        ("utility", lambda q, made: q, "unroll of Wrong must give a pair"),
+        ("utility", lambda q, made: (q, None), "and what beside gives"),
+        ("utility", lambda q, made: (q[..., 1:], made), r"unroll of Wrong must give utilities of shape \(1, .* not \(1, "),
+        ("mixer", lambda values: values[0], r"values of Wrong must have shape \(1, .* one for each of made_of"),
+    ],
+)
+def test_a_network_of_ones_own_that_gives_something_else_is_refused_by_name(part, change, says):
+    method, spec = built("refil", "feed-forward, linear", 5)
+    model = method.init(jax.random.key(0))
+    model = replace(model, **{part: Wrong(getattr(model, part), change)})
+    with pytest.raises(Refused, match=says):
+        method.loss(model, model, random_episodes(spec, 5), jax.random.key(1))

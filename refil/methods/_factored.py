@@ -16,7 +16,7 @@ from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, 
 from refil.nets.pooling import Kind, pooling
 from refil.nets.utility import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Defaults, Episode, Method, Mixer, Model, Observation, Spec, Wait
+from refil.types import Beside, Defaults, Episode, Method, Mixer, Model, Observation, Spec, Utility, Wait
 
 Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
 ALL = slice(None)  # a joint value of all factors
@@ -151,7 +151,7 @@ def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray
     obs = episodes.observations
     key_model, key_target = jax.random.split(key)
     reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
-    q, read = model.utility.unroll(obs, obs.visible[None], key_model, reading)
+    q, read = unrolled(model.utility, obs, obs.visible[None], key_model, reading)
     goals = goal(target, read, q[0], episodes, discount)
     (value,) = joint_values(model.mixer, read, q, episodes, [ALL])
     metrics = td.report(value, goals, episodes.valid)
@@ -177,7 +177,7 @@ def imagined_loss(
     views = jnp.concatenate([obs.visible[None], *imagined_views])
     mixed_views = jnp.concatenate([obs.everything[None], *imagination.views(sides, obs.everything)])
     reading = partial(read_both, model, target, obs, mixed_views, key_target)
-    q, read = model.utility.unroll(obs, views, key_model, reading)
+    q, read = unrolled(model.utility, obs, views, key_model, reading)
     goals = goal(target, read, q[0], episodes, discount)
 
     made_of = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # within and across of a sample
@@ -219,8 +219,44 @@ def read_both(
         later = replace(obs, entities=wait(wait_too(obs.entities)))
         return model.mixer.read(later, views), target.mixer.read(later, later.everything[None])
 
-    target_q, (own, targets) = target.utility.unroll(obs, obs.visible[None], key, read_mixers)
+    target_q, (own, targets) = unrolled(target.utility, obs, obs.visible[None], key, read_mixers)
     return Read(own, targets, target_q[0])
+
+
+def unrolled(
+    utility: Utility,
+    obs: Observation,
+    views: Bool[Array, "views episodes instants agents entities"],
+    key: PRNGKeyArray,
+    beside: Beside,
+) -> tuple[Float[Array, "views episodes instants agents actions"], PyTree]:
+    """What `unroll` gives, if it is what it should be: one of a user's own may not be."""
+    kinds = []
+
+    def noted(wait: Wait) -> PyTree:
+        made = beside(wait)
+        kinds.append(jax.tree.structure(made))
+        return made
+
+    given, shape = utility.unroll(obs, views, key, noted), (*views.shape[:-1], obs.available.shape[-1])
+    name = f"unroll of {type(utility).__name__}"
+    if not isinstance(given, tuple) or len(given) != 2 or [jax.tree.structure(given[1])] != kinds:
+        raise Refused(f"{name} must give a pair: utilities, and what beside gives, which it calls once")
+    if jnp.shape(given[0]) != shape:
+        raise Refused(f"{name} must give utilities of shape {shape}, not {jnp.shape(given[0])}")
+    return given
+
+
+def valued(
+    mixer: Mixer, read: PyTree, utilities: Float[Array, "factors episodes instants agents"], made_of: Sequence[slice]
+) -> Float[Array, "values episodes instants"]:
+    """What `values` gives, if it is what it should be."""
+    given, shape = mixer.values(read, utilities, made_of), (len(made_of), *utilities.shape[1:-1])
+    if jnp.shape(given) != shape:
+        raise Refused(
+            f"values of {type(mixer).__name__} must have shape {shape}, one for each of made_of, not {jnp.shape(given)}"
+        )
+    return given
 
 
 def joint_values(
@@ -232,7 +268,7 @@ def joint_values(
 ) -> Float[Array, "values episodes time"]:
     """Joint values of what was done. The last instant, where nothing was, is valued too: fewer rows would have to be copied."""
     done = jnp.pad(episodes.actions, [(0, 0), (0, 1), (0, 0)])
-    return mixer.values(read.own, td.chosen(q, done), made_of)[:, :, :-1]
+    return valued(mixer, read.own, td.chosen(q, done), made_of)[:, :, :-1]
 
 
 def goal(
@@ -240,5 +276,5 @@ def goal(
 ) -> Float[Array, "episodes time"]:
     """What the joint value should be: the online network chooses the next actions, the target network values them."""
     utilities = td.chosen(read.target_q, td.greedy(q, episodes.observations.available))
-    (values,) = target.mixer.values(read.targets, utilities[None], [ALL])
+    (values,) = valued(target.mixer, read.targets, utilities[None], [ALL])
     return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, values[:, 1:], discount))

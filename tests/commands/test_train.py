@@ -162,7 +162,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path,
     ("arguments", "words"),
     [
         (["nowhere"], ["refil.envs has no 'nowhere'", "group_matching"]),
-        (["missing.py"], ["there is no file missing.py"]),
+        (["missing.py"], ["/missing.py"]),
         (["--method", "qmax"], ["refil.methods has no 'qmax'", "qmix_attention"]),
         (["--method"], ["--method needs a value"]),
         (["--stepz", "5"], ["--stepz"]),

@@ -53,22 +53,21 @@ def begin(loop: Loop) -> Training:
         env_steps=zero,
         next_eval=zero,
         reported=zero,
-        metrics={name: jnp.zeros(seeds.shape) for name in metric_names(loop)},
+        metrics={name: jnp.zeros(seeds.shape) for name in metric_names(loop, played)},
         updates_since=zero,
     )
 
 
-def metric_names(loop: Loop) -> list[str]:
-    """What an update says of itself."""
+def metric_names(loop: Loop, played: Recording) -> list[str]:
+    """What an update from episodes like these says of itself."""
 
-    def update_once() -> dict[str, Array]:
+    def update_once(recordings: Recording) -> dict[str, Array]:
         key = jax.random.key(0)
         learner = learn.begin(loop.method, loop.optimiser, key)
-        played = play(loop, jax.tree.map(lambda leaf: leaf[None], learner), key[None], jnp.ones(1))
-        episodes = collect.recall(loop.env, jax.tree.map(lambda leaf: leaf[0], played))
-        return learn.gradient(loop.method, learner, episodes, key)[1]
+        return learn.gradient(loop.method, learner, collect.recall(loop.env, recordings), key)[1]
 
-    return list(jax.eval_shape(update_once))
+    of_one_seed = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), played)
+    return list(jax.eval_shape(update_once, of_one_seed))
 
 
 def iterate(loop: Loop, training: Training) -> Training:

@@ -107,7 +107,7 @@ def as_typed(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     """A JSON value as the option's own type."""
     if dataclasses.is_dataclass(default):
         return from_json(default, value, path)
-    may_be_left_out = type(None) in get_args(hint)
+    may_be_left_out = hint is Any or type(None) in get_args(hint)
     if may_be_left_out and (default is None or value is None):
         return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):

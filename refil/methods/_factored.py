@@ -1,9 +1,9 @@
-"""What the factored methods share: their options, and Q-learning on a joint value with an imagined one beside it."""
+"""What the factored methods share: Q-learning on a joint value, and with an imagined one beside it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,66 +11,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import imagination, td
 from refil.imagination import Partition
-from refil.nets.attention import attention
-from refil.nets.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, hyper
-from refil.nets.pooling import Kind, pooling
-from refil.nets.utility import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import Count, Refused, Share
-from refil.types import Beside, Defaults, Episode, Method, Mixer, Model, Observation, Spec, Utility, Wait
+from refil.types import Beside, Episode, Method, Mixer, Model, Observation, Utility, Wait
 
-Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
 ALL = slice(None)  # a joint value of all factors
 Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
-
-
-@dataclass(frozen=True)
-class NetOptions:
-    """What all networks have."""
-
-    discount: Share = 0.99  # what the next step is worth beside this one
-    size: Count = Defaults.size  # width of embeddings and encoders
-    last_action: bool = Defaults.last_action  # networks read every agent's last action
-
-
-@dataclass(frozen=True)
-class AgentOptions(NetOptions):
-    """The network that every agent runs."""
-
-    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the encoder)
-    memory: Count = 64  # width of the memory
-
-
-@dataclass(frozen=True)
-class HeadOptions:
-    """Attention."""
-
-    heads: Count = 4  # attention heads
-
-
-@dataclass(frozen=True)
-class MixingOptions:
-    """The network that joins the utilities."""
-
-    mixer: Literal["attention", "linear"] = Defaults.mixer  # two layers (QMIX) or a weighted sum
-    mixing: Count = 32  # width of the mixing layer
-    positive: Positive = "softmax"  # how mixing weights are kept positive
-
-
-@dataclass(frozen=True)
-class UtilityOptions(HeadOptions, AgentOptions):
-    """Attention utilities."""
-
-
-@dataclass(frozen=True)
-class MixerOptions(MixingOptions, UtilityOptions):
-    """Attention utilities and a mixer with attention."""
-
-
-@dataclass(frozen=True)
-class PoolingOptions(MixingOptions, AgentOptions):
-    """Utilities and a mixer with pooling."""
-
-    exact: bool = False  # what is out of view does not count, where the authors count it as zeros
 
 
 @dataclass(frozen=True)
@@ -80,54 +25,6 @@ class ImaginedOptions:
     imagined_weight: Share = 0.5  # its share of the loss, the paper's lambda
     samples: Count = 1  # partitions imagined per episode and update
     groups: Count = 2  # sub-groups that entities are split into by chance
-
-
-def attending(size: int, heads: int) -> Gathering:
-    """Attention layers of this width and so many heads."""
-    if size % heads:
-        raise Refused(f"--method.size {size} must be a multiple of --method.heads {heads}")
-    return partial(attention, size, heads)
-
-
-def width(spec: Spec, last_action: bool) -> int:
-    """How many numbers networks read of an entity."""
-    return spec.features + (spec.actions if last_action else 0)
-
-
-def utility(options: AgentOptions, spec: Spec, gather: Gathering, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
-    """A fresh utility around layers of this kind."""
-    key_encode, key_rest = jax.random.split(key)
-    encode = entity_encoder(width(spec, options.last_action), options.size, gather, key_encode)
-    return scoring_utility(spec, encode, options.recurrent, options.size, options.memory, options.last_action, key_rest)
-
-
-def qmix(
-    options: MixingOptions, size: int, last_action: bool, spec: Spec, gather: Gathering, key: PRNGKeyArray
-) -> AttentionQmix | LinearQmix:
-    """A fresh mixing network around layers of this kind."""
-    make = partial(hyper, width(spec, last_action), size, options.mixing, gather)
-    return MIXERS[options.mixer](make, options.positive, spec.actions if last_action else 0, key)
-
-
-def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model with attention in utilities and mixer."""
-    key_utility, key_mixer = jax.random.split(key)
-    gather = attending(options.size, options.heads)
-    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
-    return Model(utility(options, spec, gather, key_utility), mixer)
-
-
-def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model that adds utilities up."""
-    return Model(utility(options, spec, attending(options.size, options.heads), key), Vdn())
-
-
-def pooled(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model with pooling in utilities and mixer."""
-    key_utility, key_mixer = jax.random.split(key)
-    gather = partial(pooling, options.size, kind, options.exact)
-    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
-    return Model(utility(options, spec, gather, key_utility), mixer)
 
 
 def plain(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 from jaxtyping import PRNGKeyArray
 
-from refil.methods._factored import HeadOptions, MixingOptions, NetOptions, attending, qmix
+from refil.methods._networks import HeadOptions, MixingOptions, NetOptions, attending, qmix
 from refil.nets.updet import updet_utility
 from refil.settings import Count
 from refil.types import Model, Spec

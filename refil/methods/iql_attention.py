@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from refil import td
-from refil.methods._factored import Loss, UtilityOptions, summed
+from refil.methods._factored import Loss
+from refil.methods._networks import UtilityOptions, summed
 from refil.types import Card, Episode, Method, Model, Spec
 
 CARD = Card("IQL (Attention)", "attention", "IQL")

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.methods._factored import UtilityOptions, attending, plain, utility, width
+from refil.methods._factored import plain
+from refil.methods._networks import UtilityOptions, attending, utility, width
 from refil.nets.layers import Linear, linear
 from refil.nets.mixers import Hyper, hyper, over_agents
 from refil.nets.shares import HIDDEN

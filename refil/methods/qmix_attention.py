@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import MixerOptions, mixed, plain
+from refil.methods._factored import plain
+from refil.methods._networks import MixerOptions, mixed
 from refil.types import Card, Method, Spec
 
 CARD = Card("QMIX (Attention)", "attention", "QMIX")

@@ -6,7 +6,8 @@ from functools import partial
 import jax
 from jaxtyping import PRNGKeyArray
 
-from refil.methods._factored import MixerOptions, attending, plain, qmix, width
+from refil.methods._factored import plain
+from refil.methods._networks import MixerOptions, attending, qmix, width
 from refil.nets.messages import message_encoder
 from refil.nets.utility import scoring_utility
 from refil.settings import Count

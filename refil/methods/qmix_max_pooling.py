@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import PoolingOptions, plain, pooled
+from refil.methods._factored import plain
+from refil.methods._networks import PoolingOptions, pooled
 from refil.types import Card, Method, Spec
 
 CARD = Card("QMIX (Max Pooling)", "max pooling", "QMIX")

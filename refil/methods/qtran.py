@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from refil import td
-from refil.methods._factored import Loss, UtilityOptions, attending, utility, width
+from refil.methods._factored import Loss
+from refil.methods._networks import UtilityOptions, attending, utility, width
 from refil.nets.layers import Mlp, mlp
 from refil.nets.mixers import Vdn
 from refil.nets.utility import EntityEncoder, entity_encoder

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import ImaginedOptions, MixerOptions, imagining, mixed
+from refil.methods._factored import ImaginedOptions, imagining
+from refil.methods._networks import MixerOptions, mixed
 from refil.types import Card, Method, Spec
 
 CARD = Card("REFIL (Randomized Oracle)", "attention", "QMIX")

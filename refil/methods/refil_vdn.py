@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil import imagination
-from refil.methods._factored import ImaginedOptions, UtilityOptions, imagining, summed
+from refil.methods._factored import ImaginedOptions, imagining
+from refil.methods._networks import UtilityOptions, summed
 from refil.types import Card, Method, Spec
 
 CARD = Card("REFIL (VDN)", "attention", "VDN")

@@ -10,19 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from refil import td
-from refil.methods._factored import (
-    ALL,
-    HeadOptions,
-    Loss,
-    MixingOptions,
-    NetOptions,
-    attending,
-    goal,
-    joint_values,
-    qmix,
-    read_both,
-    width,
-)
+from refil.methods._factored import ALL, Loss, goal, joint_values, read_both
+from refil.methods._networks import HeadOptions, MixingOptions, NetOptions, attending, qmix, width
 from refil.nets.gru import gru
 from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
 from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder

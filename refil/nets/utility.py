@@ -63,19 +63,13 @@ class FeedForwardUtility(eqx.Module):
         self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
     ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
         """Utilities of one instant through what is visible."""
-        return memory, self.scored(obs, obs.visible[None])[0]
+        return memory, self.unroll(obs, obs.visible[None])[0][0]
 
     def hidden(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents size"]:
         """What is scored."""
         return relu(self.encode(rows(obs, self.actions_read), views))
-
-    def scored(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
-    ) -> Float[Array, "views *batch agents actions"]:
-        """Utilities through each of the views."""
-        return jnp.where(obs.acting[..., None], self.score(self.hidden(obs, views)).astype(jnp.float32), 0.0)
 
     def unroll(
         self,
@@ -85,7 +79,8 @@ class FeedForwardUtility(eqx.Module):
         beside: Beside = nothing,
     ) -> tuple[Float[Array, "views *batch agents actions"], PyTree]:
         """Utilities of all instants, and what is made beside."""
-        return self.scored(obs, views), beside(at_once)
+        q = self.score(self.hidden(obs, views)).astype(jnp.float32)
+        return jnp.where(obs.acting[..., None], q, 0.0), beside(at_once)
 
 
 class Recurrent(eqx.Module):

@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from refil.commands.train import typed
+from refil import experiment
+from refil.commands.train import Words, changed, default, typed
+from tests.training import small
 
 REFIL = [sys.executable, "-m", "refil"]
 TINY = [
@@ -52,6 +55,24 @@ def test_a_run_ends_with_a_picture_words_and_what_to_try_next(whole, tmp_path):
     (other,) = (line.split() for line in done.stdout.splitlines() if "--method qmix_attention" in line)
     assert "--env.agents 3 --env.cells 3" in " ".join(other)
     assert refil("train", *other[2:], "--help").returncode == 0
+
+
+def test_another_method_is_to_be_tried_with_what_it_has_of_the_options():
+    asked = small(seeds=2)
+    asked = replace(asked, options=replace(asked.options, method=replace(asked.options.method, recurrent=True, groups=3)))
+    words = changed(asked, "qmix_attention")
+    assert "--seeds 2" in words
+    assert "--method.recurrent" in words
+    assert not any("groups" in word for word in words)
+    assert "--method.groups 3" in changed(asked, "refil_vdn")
+
+
+def test_a_file_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text('"""Mine."""\nfrom refil.methods.refil import Config, build\n')
+    monkeypatch.chdir(tmp_path)
+    asked = default(Words(method="mine.py"))
+    monkeypatch.chdir("/")
+    assert experiment.read(asked.to_json(), "here") == asked
 
 
 def test_options_are_spelt_as_they_are_typed():
@@ -162,7 +183,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path,
     ("arguments", "words"),
     [
         (["nowhere"], ["refil.envs has no 'nowhere'", "group_matching"]),
-        (["missing.py"], ["/missing.py"]),
+        (["missing.py"], ["there is no file", "/missing.py"]),
         (["--method", "qmax"], ["refil.methods has no 'qmax'", "qmix_attention"]),
         (["--method"], ["--method needs a value"]),
         (["--stepz", "5"], ["--stepz"]),

@@ -5,8 +5,8 @@
     python benchmarks/growth.py results/growth 0    # draw what has been measured
 
 Trains REFIL (bfloat16) in a process for each case: a few are compiled at once (4, or as many as said), then timed one after
-another, each with the device to itself. Writes growth.jsonl, from which it goes on, growth.md and growth.png. Teams act at
-random: what they learn makes battles shorter or longer, and with that updates cheaper or dearer.
+another, each with the device to itself, while nothing is compiled. Writes growth.jsonl, from which it goes on, growth.md and
+growth.png. Teams act at random: what they learn makes battles shorter or longer, and with that updates cheaper or dearer.
 """
 
 import dataclasses
@@ -87,12 +87,13 @@ def measure(folder: Path, env: str, options: dict[str, int]) -> None:
     asked = dataclasses.replace(asked, options=dataclasses.replace(asked.options, precision="bf16", buffer=buffer, **counts))
     asked.prepare_device()
     built = asked.build()
-    training = jax.jit(partial(loop.begin, built))()
-    began = time.perf_counter()
-    iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()
-    compiled = time.perf_counter() - began
     with (folder / "device.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # compilers share the device, on which XLA tries out tilings
+        training = jax.jit(partial(loop.begin, built))()
+        began = time.perf_counter()
+        iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()
+        compiled = time.perf_counter() - began
+        fcntl.flock(lock, fcntl.LOCK_EX)  # nobody compiles while one is timed
         while int(training.episodes[0]) <= max(2 * wanted["batch"], wanted["envs"]):
             training = jax.block_until_ready(iterate(training))
         rounds = []

@@ -35,6 +35,7 @@ GROWING: dict[str, list[tuple[int, Case]]] = {
     "seeds": [(number, ("3-8sz", {"seeds": number})) for number in (1, 2, 5, 8, 32)],
     "environments": [(number, ("3-8sz", {"envs": number})) for number in (8, 32, 128, 512, 1024)],
 }
+LOCK = "device.lock"
 LEAST_EPISODES, ITERATIONS = 256, 5
 MINUTES = (2, 5, 10, 20, 50, 100)  # where the figure has lines
 
@@ -64,6 +65,7 @@ def main() -> None:
             known[found["case"]] = found
             files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
             print(json.dumps(found), flush=True)
+    (folder / LOCK).unlink(missing_ok=True)
     files.write_whole(folder / "growth.md", ("\n".join(table(known)) + "\n").encode())
     files.save_figure(drawn(known), folder / "growth.png")
 
@@ -85,9 +87,8 @@ def measure(folder: Path, env: str, options: dict[str, int]) -> None:
     counts = {name: wanted[name] for name in USUAL}
     buffer = max(LEAST_EPISODES, wanted["envs"], wanted["batch"])
     asked = dataclasses.replace(asked, options=dataclasses.replace(asked.options, precision="bf16", buffer=buffer, **counts))
-    asked.prepare_device()
     built = asked.build()
-    with (folder / "device.lock").open("w") as lock:
+    with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # compilers share the device, on which XLA tries out tilings
         training = jax.jit(partial(loop.begin, built))()
         began = time.perf_counter()

@@ -31,7 +31,6 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=3)
     given = parser.parse_args()
     run = runs.existing(given.run)
-    run.experiment.prepare_device()
     built = run.experiment.build()
     models = jax.tree.map(jnp.asarray, run.load_models(built.method.init(jax.random.key(0))))
     play = jax.jit(partial(collect.random_tasks, built.env, envs=BATCHES_OF))

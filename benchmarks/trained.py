@@ -37,7 +37,6 @@ def main() -> None:
     size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": ENDLESS}
     manner = {"precision": given.precision, "fold": options.fold if given.fold is None else tuple(given.fold)}
     asked = replace(run.experiment, options=replace(options, **size, **manner))
-    asked.prepare_device()
     built = asked.build()
     training = having_learned(built, run.load_models(built.method.init(jax.random.key(0))))
     iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()

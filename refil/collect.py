@@ -47,7 +47,7 @@ def collect(
 
     memory = jax.vmap(lambda model: model.utility.start(tasks.shape[1], env.spec.agents))(models)
     keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
-    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[tasks], env.tasks)
     first = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
     return record(env, first, tasks, keys, memory, choose)
 

@@ -17,6 +17,7 @@ from refil.types import Card, Defaults, Env, Method, Model, Observation, without
 
 PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
 ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
+SAME_BYTES = "--xla_gpu_deterministic_ops=true"
 CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
 Precision = Literal["float32", "tf32", "bf16"]
 ENVS, METHODS = "refil.envs", "refil.methods"
@@ -48,14 +49,16 @@ class Experiment:
 
     def prepare_device(self) -> None:
         """Set what JAX takes from outside; nothing may have run on the device yet."""
-        if self.options.deterministic:
-            os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true"
+        flags = os.environ.get("XLA_FLAGS", "")
+        if self.options.deterministic and SAME_BYTES not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} {SAME_BYTES}"
         jax.config.update("jax_default_matmul_precision", PRODUCTS[self.options.precision])
         if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
             jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute there
 
     def build_env(self) -> Env:
-        """The environment."""
+        """The environment, on a device that is set for it: building may put arrays there, after which flags go unread."""
+        self.prepare_device()
         env = plugins.load(ENVS, self.env).build(self.options.env)
         return WithoutDead(env) if self.options.mask_dead else env
 

@@ -50,6 +50,17 @@ def write_whole(path: Path, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def pictures_needed() -> Iterator[None]:
+    """Say how to get what draws, where it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("matplotlib", "PIL"):
+            raise
+        raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
+
+
 def save_figure(figure: Any, path: Path) -> None:
     """A picture in the format that the path's ending names."""
     kind = path.suffix.removeprefix(".")

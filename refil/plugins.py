@@ -1,6 +1,7 @@
 """Finds parts by the name of their file: no registry, no list. A path to a Python file of one's own works as well.
 
-A folder with several parts in it has `names()`, `summary(name)`, and `serve(name)` for what each of them is.
+Packages that take such a path have `NEEDED`, the names which that file must have. A folder with several parts in it has
+`names()`, `summary(name)`, and `serve(name)` for what each of them is.
 """
 
 import ast
@@ -29,13 +30,15 @@ def folders(package: str) -> list[ModuleType]:
 
 def load(package: str, name: str) -> Any:
     """The plug-in of that name, or the one in the Python file of that path."""
-    if name.endswith(".py"):
-        return load_file(Path(name))
+    needed = getattr(importlib.import_module(package), "NEEDED", None)
+    if needed is not None and name.endswith(".py"):
+        return load_file(Path(name), needed)
     for module in folders(package):
         if (served := module.serve(name)) is not None:
             return served
     if name not in names(package):
-        raise Refused(f"{package} has no {name!r}; it has {', '.join(names(package))} (or give the path of a .py file)")
+        advice = " (or give the path of a .py file)" if needed is not None else ""
+        raise Refused(f"{package} has no {name!r}; it has {', '.join(names(package))}{advice}")
     return importlib.import_module(f"{package}.{name}")
 
 
@@ -44,7 +47,7 @@ def located(name: str) -> str:
     return str(Path(name).resolve()) if name.endswith(".py") else name
 
 
-def load_file(path: Path) -> ModuleType:
+def load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     """A plug-in outside the package; an error in it is the user's to see, so it passes through."""
     if not path.is_file():
         raise Refused(f"there is no file {path}")
@@ -55,9 +58,9 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    for needed in ("Config", "build"):
-        if not hasattr(module, needed):
-            raise Refused(f"{path} has no {needed}; an environment or a method has Config and build")
+    for name in needed:
+        if not hasattr(module, name):
+            raise Refused(f"{path} has no {name}; it should have {' and '.join(needed)}")
     return module
 
 

@@ -13,9 +13,9 @@ SECONDS_UNTIL_SPEED = 2.0  # before that, a speed is mostly noise
 class Display:
     """Shows how far training is; use it as a context."""
 
-    def __init__(self, total: int, done: int) -> None:
+    def __init__(self, total: int) -> None:
         self.console = Console(stderr=True)
-        self.total, self.start, self.began = total, done, None
+        self.total, self.start, self.began = total, 0, None
         self.last_line = 0.0
         self.bar = Progress(
             SpinnerColumn(),
@@ -27,7 +27,7 @@ class Display:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task("compiling", total=total, completed=done, numbers="")
+        self.task = self.bar.add_task("compiling", total=total, completed=0, numbers="")
 
     def __enter__(self) -> "Display":
         self.bar.start()
@@ -41,6 +41,10 @@ class Display:
         """A line for those without a terminal."""
         if not self.console.is_terminal:
             print(text, file=self.console.file, flush=True)
+
+    def tell(self, text: str) -> None:
+        """A line for everybody."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, done: int, numbers: dict[str, float]) -> None:
         """How many environment steps are done, and numbers worth watching."""

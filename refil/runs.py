@@ -4,6 +4,7 @@
     metrics.jsonl         one line per report of a seed
     training.safetensors  all that training goes on from
     model_seed_N.safetensors   one seed's model
+    earlier_1/            metrics of a start that was killed before anything was saved
     by_task.json          how often each task was won, once `refil evaluate --by-task` has played them
     lock                  held by the process that trains here
 
@@ -12,6 +13,7 @@ Files other than the metrics, which only grow, are replaced whole. Nothing is pi
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -74,9 +76,17 @@ class Run:
         """Whether there is anything to go on from."""
         return (self.path / TRAINING).exists()
 
-    def restart(self) -> None:
-        """Forget metrics of a start that was never saved."""
+    def restart(self) -> Path | None:
+        """Begin with empty metrics; those of a start of which nothing was saved go into a folder of their own, if there are."""
+        left = [path for name in (METRICS, BY_TASK) if (path := self.path / name).exists() and path.stat().st_size]
+        kept = next(path for n in itertools.count(1) if not (path := self.path / f"earlier_{n}").exists())
+        if left:
+            files.make_folder(kept)
+        for path in left:
+            with files.saying_what_failed(kept / path.name):
+                path.rename(kept / path.name)
         files.write_whole(self.path / METRICS, b"")
+        return kept if left else None
 
     @property
     def metrics_bytes(self) -> int:
@@ -92,6 +102,11 @@ class Run:
     def episodes_whole(self) -> int | None:
         """How many episodes were saved whole beside all in little space; nothing if all were."""
         return json.loads(files.read_notes(self.path / TRAINING).get("episodes_whole", "null"))
+
+    @property
+    def saved_to_the_end(self) -> bool:
+        """Whether nothing was reported after the last save, as far as it is there to tell."""
+        return not self.saved or int(files.read_notes(self.path / TRAINING)["metrics_bytes"]) == self.metrics_bytes
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""

@@ -24,11 +24,12 @@ class Range:
     high: float | int = float("inf")
 
     def __str__(self) -> str:
-        return f"{self.low:g} or more" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"
+        return f"{self.low:,} or more" if self.high == float("inf") else f"from {self.low:,} to {self.high:,}"
 
 
-Count = Annotated[int, Range(1)]
-Whole = Annotated[int, Range(0)]
+LARGEST = 10**9  # what is counted on a device has 32 bits, and two such numbers are added there
+Count = Annotated[int, Range(1, LARGEST)]
+Whole = Annotated[int, Range(0, LARGEST)]
 Share = Annotated[float, Range(0, 1)]
 Amount = Annotated[float, Range(0)]
 

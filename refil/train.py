@@ -29,11 +29,10 @@ WHOLE_AT_ONCE = 16  # episodes that are saved whole come in so many
 
 def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
     """Train until the steps are done (True) or something stops it (False); either way everything is saved."""
-    experiment.prepare_device()
     with ExitStack() as stack:
         logs = loggers.open_all(experiment, folder.path, stack)
         stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
-        display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds, done=0))
+        display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds))
         threads = stack.enter_context(ThreadPoolExecutor())
         return Session(experiment.build(), folder, display, logs, threads).go_on(resume, stopped)
 
@@ -68,9 +67,10 @@ class Session:
         """Play, learn, report and save until done or stopped."""
         opened, schedule = time.monotonic(), self.loop.schedule
         training, saved_at = self.start(resume), time.monotonic()
-        if not self.done(training):
-            self.display.say(f"compiled after {saved_at - opened:.1f} s")
-            played = self.play(training)
+        if self.done(training):
+            return True  # and what was saved of it stays as it is
+        self.display.say(f"compiled after {saved_at - opened:.1f} s")
+        played = self.play(training)
         while not self.done(training) and not stopped():
             training = self.learn(training, played)
             played = self.play(training)  # at once: the device need not wait while Python looks at what there is to report
@@ -99,7 +99,8 @@ class Session:
             if not self.done(training):
                 self.compile(training)
             return training
-        self.folder.restart()
+        if kept := self.folder.restart():
+            self.display.tell(f"Nothing was saved to go on from: training begins anew. What was there is in {kept}")
         begun = self.threads.submit(lambda: begin.compile()())
         self.compile(like)
         return self.devices.share_out(begun.result())
@@ -178,8 +179,8 @@ class Session:
         if self.loop.schedule.condense:
             condensed, left = self.condensed(training)
             training, whole = with_episodes(training, (condensed, left)), len(left.places)
+        self.folder.save_models(models, seeds)  # first: where training is saved as done, so are its models
         self.folder.save(training, seconds, metrics_bytes, whole)
-        self.folder.save_models(models, seeds)
 
     def condensed(self, training: Training) -> tuple[Condensed, Uncondensed]:
         """All episodes in little space, and those whole that would not come back to the last bit."""

@@ -1,5 +1,6 @@
 """Playing and seeing again, in a world that counts its steps."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -34,6 +35,12 @@ def models(env):
 @pytest.fixture(scope="module")
 def played(env, models):
     return jax.jit(partial(collect.collect, env))(models, TASKS, jnp.ones(2), jax.random.split(jax.random.key(1)))
+
+
+def test_tasks_may_be_numpys(env, models, played):
+    same = replace(env, tasks=np.asarray(env.tasks))
+    again = jax.jit(partial(collect.collect, same))(models, TASKS, jnp.ones(2), jax.random.split(jax.random.key(1)))
+    jax.tree.map(np.testing.assert_array_equal, again, played)
 
 
 def test_every_episode_has_the_length_of_its_task_or_of_the_horizon(played):

@@ -1,12 +1,14 @@
 """What is to be trained, by name."""
 
 import json
+import os
 from dataclasses import replace
 
 import jax
 import pytest
 
 from refil import experiment
+from refil.envs import group_matching
 from refil.nets.mixers import Vdn
 from refil.settings import Refused
 from refil.types import Method, Model, Observation
@@ -19,6 +21,16 @@ def test_the_papers_settings_lie_under_the_options():
     assert (options.buffer, options.epsilon_steps, options.eval_every, options.eval_episodes) == (2000, 5000, 10_000, 80)
     method = options.method
     assert (method.size, method.recurrent, method.mixer, method.last_action) == (64, False, "linear", False)
+
+
+def test_the_device_is_set_before_anything_is_built_and_once(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    asked, seen, build = small(), [], group_matching.build
+    asked = replace(asked, options=replace(asked.options, deterministic=True))
+    monkeypatch.setattr(group_matching, "build", lambda config: seen.append(os.environ["XLA_FLAGS"]) or build(config))
+    asked.build()
+    asked.build()
+    assert seen == 2 * [f"--xla_a=1 {experiment.SAME_BYTES}"]
 
 
 def test_an_environment_of_ones_own_gets_starcrafts_settings(tmp_path):

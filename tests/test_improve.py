@@ -97,7 +97,6 @@ def assert_models_close(ours: Training, theirs: Training) -> None:
 def test_on_a_gpu_kernels_that_overlap_compute_the_same():
     asked = experiment.default("3-8sz", "refil")
     asked = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=(0.55,)))
-    asked.prepare_device()
     ends = []
     for jit in (jax.jit, devices.jit):
         training = jax.jit(partial(loop.begin, asked.build()))()

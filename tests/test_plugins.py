@@ -1,5 +1,7 @@
 """Parts found by the name of their file."""
 
+import importlib
+
 import pytest
 
 from refil import plugins
@@ -30,6 +32,24 @@ def test_a_file_that_is_none_is_refused(tmp_path, text, words):
         path.write_text(text)
     with pytest.raises(Refused, match=words):
         plugins.load("refil.envs", str(path))
+
+
+@pytest.mark.parametrize(
+    "package", ["refil.methods", "refil.envs", "refil.plots", "refil.experiments", "refil.envs.combat.scripts"]
+)
+def test_what_a_file_of_ones_own_needs_is_what_all_have(package):
+    needed = importlib.import_module(package).NEEDED
+    for name in plugins.names(package):
+        assert all(hasattr(plugins.load(package, name), each) for each in needed)
+
+
+def test_a_path_is_advised_only_where_it_is_taken(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("UNIT = 1")
+    with pytest.raises(Refused, match=r"no '.*mine.py'; it has .*zergling$"):
+        plugins.load("refil.envs.combat.units", str(path))
+    with pytest.raises(Refused, match=r"mine.py has no draw; it should have draw and table"):
+        plugins.load("refil.plots", str(path))
 
 
 @pytest.mark.parametrize("package", ["refil.methods", "refil.envs", "refil.commands", "refil.plots", "refil.experiments"])

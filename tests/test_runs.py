@@ -50,6 +50,24 @@ def test_metrics_shorter_than_when_saved_are_refused(run):
         run.restore(TREE)
 
 
+def test_what_was_there_when_all_begins_anew_is_kept(run):
+    assert run.restart() is None
+    for number in (1, 2):
+        run.append([{"line": number}])
+        assert run.restart() == run.path / f"earlier_{number}"
+        assert run.metrics() == []
+        assert json.loads((run.path / f"earlier_{number}" / runs.METRICS).read_text()) == {"line": number}
+
+
+def test_a_line_after_the_last_save_is_told_from_none(run):
+    run.append([{"line": 1}])
+    assert run.saved_to_the_end  # nothing says otherwise: models and what to go on from may have been left away
+    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
+    assert run.saved_to_the_end
+    run.append([{"line": 2}])
+    assert not run.saved_to_the_end
+
+
 def test_a_folder_that_holds_a_run_is_not_taken_again(run):
     run.append([{"line": 1}])
     with pytest.raises(Refused, match=r"holds a run already.*--resume"):

@@ -49,7 +49,7 @@ def test_options_are_read_over_their_defaults():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--steps", "0"), "--steps must be 1 or more, not 0"),
+        (("--steps", "0"), "--steps must be from 1 to 1,000,000,000, not 0"),
         (("--inner.share", "1.5"), "--inner.share must be from 0 to 1, not 1.5"),
         (("--limit", "-1"), "--limit must be 0 or more, not -1"),
         (("--parts", "0.5", "7"), "--parts must be from 0 to 1, not 7"),
@@ -71,7 +71,7 @@ def test_json_is_read_back_with_its_types():
         ({"stepz": 1}, "no 'stepz'; it has inner, limit, lr, name, parts, steps"),
         ({"inner": {"group": 1}}, "--inner has no 'group'"),
         ({"steps": "many"}, '--steps should be of type int, not "many"'),
-        ({"steps": -4}, "--steps must be 1 or more, not -4"),
+        ({"steps": -4}, "--steps must be from 1 to 1,000,000,000, not -4"),
         ({"inner": 3}, "--inner should be an object"),
         ({"parts": ["half"]}, '--parts should be of type float, not "half"'),
         ({"parts": [None]}, "--parts should be of type float, not null"),

@@ -58,6 +58,22 @@ def test_the_same_experiment_writes_the_same_bytes(run, tmp_path):
     assert_same_models(again, run)
 
 
+def test_a_finished_run_that_is_resumed_stays_as_it_is(run):
+    run.keep_by_task(4, {"a": [1, 2]})
+    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
+    assert train.run(small(seeds=2), run, resume=True)
+    assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
+
+
+def test_what_cannot_go_on_begins_anew_and_loses_nothing(run, tmp_path, capsys):
+    other = runs.create(tmp_path / "run", small(seeds=2))
+    other.append(run.metrics()[:3])
+    assert train.run(small(seeds=2), other, resume=True)
+    assert len((other.path / "earlier_1" / runs.METRICS).read_text().splitlines()) == 3
+    assert f"What was there is in {other.path / 'earlier_1'}" in capsys.readouterr().err
+    assert without_time(other) == without_time(run)
+
+
 def test_a_stopped_run_goes_on_to_the_same_end(run, tmp_path):
     asked = small(seeds=2)
     other = runs.create(tmp_path / "run", asked)

@@ -22,7 +22,7 @@ HELP = """Let scripted allies fight the simulator's enemies, and count or show w
 Armies are numbers and letters: m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling,
 b Baneling, sc Spine Crawler."""
 
-SCRIPTS = "refil.envs.combat.scripts"
+ENVS, SCRIPTS = "refil.envs", "refil.envs.combat.scripts"
 SHOWN = 5  # battles in a page or a film, at most
 
 
@@ -34,7 +34,7 @@ class Options:
     enemies: str | None = None  # the other one; by default the same
     tasks: str | None = None  # instead of armies: a task set or map, each battle one of its tasks at random
     placement: Path | None = None  # instead of armies: a JSON file with units in exact places
-    script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop
+    script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop, or a .py file of one's own
     episodes: Count = 100  # battles to fight
     seed: Whole = 0  # of the spawns and of all that is left to chance
     profile: Literal["smac", "smaclite"] = "smac"  # whose unit numbers and rules
@@ -77,6 +77,7 @@ def set_up(options: Options, command: "Command") -> "tuple[Battle, World, Comman
     import jax
     import jax.numpy as jnp
 
+    from refil.envs import combat
     from refil.envs.combat import battle, placement, scenarios
     from refil.envs.combat.config import Config
 
@@ -95,7 +96,10 @@ def set_up(options: Options, command: "Command") -> "tuple[Battle, World, Comman
             command = placed.command
         return placed.battle, worlds, command, placed.slot
     if options.tasks is not None:
-        made = plugins.load("refil.envs", options.tasks).build(config)
+        module = plugins.load(ENVS, options.tasks)
+        if module.Config is not Config:
+            raise Refused(f"--tasks {options.tasks} has no battles; there are {', '.join(combat.names())}")
+        made = module.build(config)
     else:
         armies = scenarios.read(options.allies), scenarios.read(options.enemies or options.allies)
         made = battle.build(scenarios.Scenario(lambda: [armies], 150), config)

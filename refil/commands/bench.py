@@ -19,7 +19,7 @@ from refil.experiment import Experiment, Options
 from refil.learn import Learner
 from refil.loop import Training
 from refil.schedule import Loop
-from refil.settings import Count, from_command_line
+from refil.settings import LARGEST, Count, Refused, from_command_line
 from refil.types import Env, Model
 
 RANDOM_STEPS = 100  # in one timing of an environment alone
@@ -30,8 +30,9 @@ HELP = """Measure how fast an environment is played and a method learns on this 
 
 env_steps_per_s: environment steps played a second, the choice of actions included.
 
-ms_per_update: milliseconds that an update takes, for each seed; and with --parts what of that goes where: ms_to_recall (seeing
-the batch again), ms_to_value (the loss), ms_to_blame (its gradient), ms_to_change (the optimiser).
+ms_per_update: milliseconds that an update takes, for each seed; and with --parts, of an update by itself whose batch is not
+folded, what goes where: ms_to_recall (seeing the batch again), ms_to_value (the loss), ms_to_blame (its gradient),
+ms_to_change (the optimiser).
 
 train_steps_per_s: environment steps a second of the whole training loop, all seeds together.
 
@@ -61,10 +62,14 @@ class Measure(Options):
 def main(arguments: list[str]) -> None:
     """Print the figures."""
     words, rest = train.split(arguments)
+    for name in ("resume", "out"):
+        if getattr(words, name) is not None:
+            raise Refused(f"--{name} is an option of refil train; refil bench keeps no run")
     base = train.default(words)
     measure = Measure(**vars(base.options))
     text = HELP.format(env=base.env, method=base.method)
     measure = from_command_line(Measure, rest, "refil bench", text, measure)
+    measure = replace(measure, steps=LARGEST)  # a seed that has made its steps learns no more
     figures = (bench_random if measure.random else bench)(replace(base, options=measure), measure)
     if measure.json:
         print(json.dumps(figures))
@@ -83,7 +88,6 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
 
     from refil import improve, loop, schedule
 
-    asked.prepare_device()
     built, options = asked.build(), asked.options
     training = jax.jit(partial(loop.begin, built))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
@@ -186,7 +190,7 @@ def time_parts(built: Loop, training: Training, repeats: int) -> dict[str, float
         return learn.update(built.method, built.optimiser, learner, recall(learner), key, built.activations)[0]
 
     whole = {"recall": recall, "value": value, "blame": blame, "change": change}
-    times = [1e3 * seconds(partial(jax.jit(part), one[1]), repeats) for part in whole.values()]
+    times = [1e3 * seconds(partial(devices.jit(part), one[1]), repeats) for part in whole.values()]
     before = [0.0, *times[:-1]]
     return {f"ms_to_{name}": end - start for name, start, end in zip(whole, before, times, strict=True)}
 
@@ -195,7 +199,6 @@ def bench_random(asked: Experiment, measure: Measure) -> dict[str, Any]:
     """How fast the environment is with random available actions."""
     import jax
 
-    asked.prepare_device()
     env, envs = asked.build_env(), asked.options.envs
     rollout = jax.jit(partial(play_at_random, env, envs, RANDOM_STEPS))
     started = time.perf_counter()
@@ -217,7 +220,7 @@ def play_at_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[
 
     key_tasks, key_reset, key_steps = jax.random.split(key, 3)
     tasks = jax.random.randint(key_tasks, (envs,), 0, len(env.task_names))
-    rows = jax.tree.map(lambda leaf: leaf[tasks], env.tasks)
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[tasks], env.tasks)
     first = jax.vmap(env.reset)(rows, jax.random.split(key_reset, envs))
 
     def step(states: Any, key: PRNGKeyArray) -> tuple[Any, Array]:

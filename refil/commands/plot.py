@@ -20,7 +20,7 @@ class Options:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # the runs' folders
     out: Path = Path("curves.png")  # the picture; its ending decides the format (png, pdf, svg)
     labels: tuple[str, ...] = ()  # names in the legend, one for each run (the same name: one line); by default the methods'
-    figure: str = "learning_curves"  # what to draw
+    figure: str = "learning_curves"  # what to draw, by its name or as a .py file of one's own
 
 
 def main(arguments: list[str]) -> None:
@@ -31,12 +31,9 @@ def main(arguments: list[str]) -> None:
     if options.labels and len(options.labels) != len(options.runs):
         raise Refused(f"--labels has {len(options.labels)} names for {len(options.runs)} runs")
     found = [runs.existing(path) for path in options.runs]
-    try:
+    with files.pictures_needed():
         module, drawn = plugins.load(PLOTS, options.figure), lines(found, options.labels or labels(found))
-        figure = module.draw(drawn)
-    except ImportError as error:
-        raise Refused("pictures need the extra: pip install 'refil[plot]'") from error
-    files.save_figure(figure, options.out)
+        files.save_figure(module.draw(drawn), options.out)
     print("\n".join([*module.table(drawn), str(options.out)]))
 
 
@@ -46,6 +43,9 @@ def lines(found: list[runs.Run], names: Sequence[str]) -> dict[str, list[runs.Ru
 
 
 def labels(found: list[runs.Run]) -> list[str]:
-    """The methods' names, with the folder's where a method comes twice."""
+    """The methods' names, with the folder's where a method comes twice, and its whole path where that does."""
     methods = [run.experiment.method for run in found]
-    return [name if methods.count(name) == 1 else f"{name}, {run.path.name}" for name, run in zip(methods, found, strict=True)]
+    folders = [f"{method}, {run.path.name}" for method, run in zip(methods, found, strict=True)]
+    paths = [f"{method}, {run.path}" for method, run in zip(methods, found, strict=True)]
+    ways = (methods, folders, paths)
+    return [next((way[n] for way in ways if way.count(way[n]) == 1), paths[n]) for n in range(len(found))]

@@ -13,12 +13,13 @@ from typing import Annotated
 
 import tyro
 
-from refil import plugins, runs, settings
+from refil import files, plugins, runs, settings
 from refil.experiment import CHANGEABLE, Experiment, Precision
 from refil.settings import Amount, Count, Refused, Whole
 
 EXPERIMENTS = "refil.experiments"
 ADJUSTED = ("seeds", "seed", "steps", "envs", "precision", "condense")  # options that are the run's as well
+UNSEEN = ("--fold", "--log-every")  # options that a finished run, which learned the same, may have had otherwise
 TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
 
@@ -26,7 +27,7 @@ TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be in
 class Options:
     """What to run, and how much of it."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # which; refil list has them
+    experiment: Annotated[str, tyro.conf.Positional]  # which, by its name (refil list has them) or as a .py file of one's own
     only: str = ""  # of its runs those whose label contains this
     out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
     seeds: Count | None = None  # instead of the experiment's number
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> None:
     """Run what is missing, then draw."""
     options = settings.from_command_line(Options, arguments, "refil sweep", __doc__)
     module = plugins.load(EXPERIMENTS, options.experiment)
-    out = options.out or Path("results") / options.experiment
+    out = options.out or Path("results") / Path(options.experiment).stem
     end = time.monotonic() + 60 * options.stop_after if options.stop_after is not None else None
     planned = {label: wanted(default, options) for label, default in module.planned().items()}
     chosen = [label for label in planned if options.only in label]
@@ -56,7 +57,8 @@ def main(arguments: list[str]) -> None:
     if missing := [label for label in planned if not finished(out / folder(label), planned[label])]:
         print(f"Still to be done: {', '.join(missing)}")
         return
-    result = module.conclude({label: runs.existing(out / folder(label)) for label in planned}, out)
+    with files.pictures_needed():
+        result = module.conclude({label: runs.existing(out / folder(label)) for label in planned}, out)
     print(f"Everything is done: {result}")
 
 
@@ -78,20 +80,24 @@ def complete(asked: Experiment, path: Path, end: float | None) -> bool:
     with runs.locked(path):
         resume = (path / runs.CONFIG).exists()
         run = runs.existing(path) if resume else runs.create(path, asked)
-        if resume and (changed := settings.differences(run.experiment.options, asked.options).keys() - {*CHANGEABLE}):
+        done = finished(path, asked)
+        allowed = {*CHANGEABLE, *(UNSEEN if done else ())}
+        if resume and (changed := settings.differences(run.experiment.options, asked.options).keys() - allowed):
             raise Refused(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
-        if finished(path, asked):
+        if done:
             return True
         if end is not None and end - time.monotonic() < TO_BEGIN:
             return False
+        files.write_whole(path / runs.CONFIG, asked.to_json().encode())
         if end is not None:
             asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
         return train.run(asked, run, resume)
 
 
 def finished(path: Path, asked: Experiment) -> bool:
-    """Whether every seed's metrics reach the last step."""
-    steps: dict[int, int] = {}
-    if (path / runs.METRICS).exists():
-        steps = {line["seed"]: line["env_steps"] for line in runs.existing(path).metrics()}
-    return len(steps) == asked.options.seeds and min(steps.values()) >= asked.options.steps
+    """Whether every seed's metrics reach the last step, and all was saved then."""
+    if not (path / runs.METRICS).exists():
+        return False
+    run = runs.existing(path)
+    steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
+    return len(steps) == asked.options.seeds and min(steps.values()) >= asked.options.steps and run.saved_to_the_end

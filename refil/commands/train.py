@@ -12,6 +12,7 @@ from refil.runs import Run
 from refil.settings import Refused
 
 DEFAULT_ENV, DEFAULT_METHOD = "group_matching", "refil"
+TO_COMPARE = (DEFAULT_METHOD, "qmix_attention")  # what a run is best compared with
 HELP = """Train a method on an environment, or go on with a run.
 
     refil train [ENV] [--method NAME] [--out DIR] [options]
@@ -146,7 +147,7 @@ def conclude(run: Run) -> None:
         files.save_figure(learning_curves.draw({run.experiment.method: [run]}), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
     asked = run.experiment
-    other = "qmix_attention" if asked.method == "refil" else "refil"
+    other = next(method for method in TO_COMPARE if method != asked.method)
     print("Try next:")
     print(f"  refil evaluate {run.path} --episodes 200")
     print(f"  refil train --resume {run.path} --steps {2 * asked.options.steps}")

@@ -58,7 +58,6 @@ def episodes(run: Any, env: Any, model: int, options: Options) -> list[tuple[str
 
     from refil import collect, devices
 
-    run.experiment.prepare_device()
     loop = run.experiment.build()
     models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
     models = jax.tree.map(lambda leaf: leaf[model : model + 1], models)

@@ -3,3 +3,5 @@
 A file has `Config`, a frozen dataclass of options, and `build(config) -> Env`. If the paper's settings for it are not
 those of StarCraft it also has `DEFAULTS: refil.types.Defaults`.
 """
+
+NEEDED = ("Config", "build")  # of a file of one's own

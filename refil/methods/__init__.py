@@ -2,3 +2,5 @@
 
 A file has `Config`, a frozen dataclass of options, and `build(config, spec) -> Method`.
 """
+
+NEEDED = ("Config", "build")  # of a file of one's own

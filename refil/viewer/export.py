@@ -30,14 +30,12 @@ def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | No
         files.write_whole(html, page(clips).encode())
         print(f"The page is {html}")
     if gif is not None:
-        film(clips[0], gif)
+        with files.pictures_needed():
+            film(clips[0], gif)
         print(f"The film is {gif}")
     if png is not None:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(6, 6))
-        draw(figure.add_axes((0, 0, 1, 1)), clips[0].scenes[len(clips[0].scenes) // 2])
-        files.save_figure(figure, png)
+        with files.pictures_needed():
+            picture(clips[0].scenes[len(clips[0].scenes) // 2], png)
         print(f"The picture is {png}")
 
 
@@ -75,6 +73,15 @@ def encode(clip: Clip) -> dict[str, Any]:
 def numbers(*values: Number | None) -> list[Number | None]:
     """Rounded, for a small page."""
     return [None if value is None else round(value, DIGITS) for value in values]
+
+
+def picture(scene: Scene, path: Path) -> None:
+    """One scene as a picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 6))
+    draw(figure.add_axes((0, 0, 1, 1)), scene)
+    files.save_figure(figure, path)
 
 
 def film(clip: Clip, path: Path) -> None:

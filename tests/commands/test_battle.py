@@ -98,6 +98,7 @@ WRONG = [
     ([], "give one of"),
     (["--enemies", "3s", "--tasks", "3-8sz"], "--enemies needs --allies"),
     (["--tasks", "3-9sz"], "it has"),
+    (["--tasks", "group_matching"], "--tasks group_matching has no battles; there are 3-8sz"),
     (["--allies", "3s", "--episodes", "0"], "episodes"),
     (["--allies", "200m"], "at most"),
 ]

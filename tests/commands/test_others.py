@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import replace
 
@@ -78,6 +79,33 @@ def test_plot_draws_several_runs(refil, run, tmp_path, ending):
     assert out.stat().st_size > 1000
 
 
+def test_runs_that_differ_only_in_where_they_are_have_lines_of_their_own(refil, run, tmp_path):
+    for place in ("one", "two"):
+        shutil.copytree(run.path, tmp_path / place / "run")
+    paths = [str(tmp_path / place / "run") for place in ("one", "two")]
+    said, _, code = refil("plot", *paths, "--out", str(tmp_path / "x.png"))
+    assert code == 0
+    assert [place in line for place, line in zip(("one", "two"), said.splitlines()[2:4], strict=True)] == [True, True]
+
+
+def test_a_figure_of_ones_own(refil, run, tmp_path):
+    mine = tmp_path / "mine.py"
+    drawing = "from matplotlib.figure import Figure\ndef draw(lines): return Figure()\n"
+    mine.write_text(drawing + "def table(lines): return [f'{len(lines)} of mine']")
+    said, _, code = refil("plot", str(run.path), "--figure", str(mine), "--out", str(tmp_path / "x.png"))
+    assert (code, said.splitlines()[0]) == (0, "1 of mine")
+
+
+@pytest.mark.parametrize("arguments", [["plot"], ["watch", "--png", "x.png"], ["watch", "--gif", "x.gif"]])
+def test_pictures_without_what_draws_them_are_refused_with_advice(refil, run, monkeypatch, arguments):
+    for name in [name for name in sys.modules if name.startswith(("matplotlib", "refil.plots"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    _, error, code = refil(arguments[0], str(run.path), *arguments[1:])
+    assert code == 2
+    assert "pip install 'refil[plot]'" in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [(["--out", "x.jpeg2"], ".png"), (["--labels", "a", "b"], "2 names for 1 runs"), (["--figure", "pie"], "learning_curves")],
@@ -112,13 +140,20 @@ def test_list_names_methods_and_environments(refil):
 
 def test_bench_prints_json_with_the_promised_keys(refil):
     game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
-    short = ["--batch", "5", "--fold", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]
+    short = ["--batch", "5", "--steps", "6", "--fold", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]
     result = json.loads(refil("bench", "group_matching", "--method", "vdn_attention", *game, *short)[0])
     speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "minutes_for_10m", "compile_s", "compile_again_s"}
     parts = {"ms_to_recall", "ms_to_value", "ms_to_blame", "ms_to_change"}
     assert set(result) == speeds | parts | {"replay_bytes", "device", "envs", "seeds"}
     assert all(result[name] > 0 for name in (*speeds, "ms_to_recall", "replay_bytes"))
     assert (result["envs"], result["seeds"]) == (2, 1)
+
+
+@pytest.mark.parametrize("word", ["--out", "--resume"])
+def test_bench_keeps_no_run(refil, word):
+    _, error, code = refil("bench", word, "somewhere")
+    assert code == 2
+    assert f"{word} is an option of refil train" in error
 
 
 def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
@@ -133,6 +168,21 @@ def test_a_sweep_runs_what_is_missing_and_draws_its_figure(refil, tmp_path):
     _, error, code = refil("sweep", "figure_2b_released", "--seeds", "2", "--steps", "60", "--out", str(tmp_path))
     assert code == 2
     assert "--seeds" in error
+
+
+def test_a_sweep_takes_finished_runs_that_were_folded_otherwise_but_goes_on_with_none(refil, tmp_path):
+    words = ["sweep", "figure_2b_released", "--only", "Fixed", "--seeds", "1", "--out", str(tmp_path)]
+    assert refil(*words, "--steps", "60")[2] == 0
+    config = tmp_path / "refil_fixed_oracle_released" / runs.CONFIG
+    usual = config.read_text()
+    config.write_text(json.dumps(json.loads(usual) | {"fold": [0.7], "log_every": 7}))
+    assert refil(*words, "--steps", "60")[2] == 0
+    _, error, code = refil(*words, "--steps", "1000")
+    assert code == 2
+    assert "other options: --fold, --log-every" in error
+    config.write_text(usual)
+    assert refil(*words, "--steps", "1000")[2] == 0
+    assert runs.existing(config.parent).experiment.options.steps == 1000
 
 
 def test_a_sweep_begins_with_the_seed_asked_for(refil, tmp_path):

@@ -1,4 +1,4 @@
-"""How well models do when they act greedily; playing is training's own `collect` with no chance in it."""
+"""How well models do when they act greedily; playing is training's own `collect` without random actions."""
 
 import equinox as eqx
 import jax

@@ -81,6 +81,17 @@ def test_utilities_remember_nothing_of_the_episode_before(laid_out, name):
     np.testing.assert_allclose(together[0, : len(on_a_line)], on_a_line, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("played", [True], indirect=True, ids=["recurrent"])
+def test_what_networks_leave_to_chance_is_the_same_wherever_an_instant_lies(laid_out):
+    spec, plain, folded, instants = laid_out
+    utility = small("roma", KINDS[1], spec, sample_roles=True).init(jax.random.key(4)).utility
+    alone, together = (np.asarray(unrolled(utility, obs)) for obs in (plain, folded))
+    on_a_line = np.concatenate([episode[:count] for episode, count in zip(alone, instants, strict=True)])
+    np.testing.assert_allclose(together[0, : len(on_a_line)], on_a_line, rtol=1e-4, atol=1e-6)
+    still = unrolled(replace(utility, sampled=False), folded)
+    assert not np.allclose(together, still)
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_every_step_is_there_once(played, size):
     _, _, batch = played

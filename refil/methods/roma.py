@@ -1,5 +1,6 @@
 """ROMA (Attention): agents draw a role from what they see, and it makes the weights that score actions (Wang et al. 2020)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -22,6 +23,8 @@ LEAST_VARIANCE = 0.002
 MOST_INNER = 2000.0
 MOST_LOG = 13.9  # likelihoods of roles are held within this of 1, in logarithms
 SMALL = 1e-12
+
+Draw = Callable[[tuple[int, ...]], Array]  # so many normal numbers
 
 CARD = Card("ROMA (Attention)", "attention, roles", "QMIX")
 
@@ -87,12 +90,12 @@ class RomaUtility(eqx.Module):
         return self.trunk.start(*batch)
 
     def think(
-        self, memory: Float[Array, "*batch agents memory"], obs: Observation, view: Bool[Array, "..."], key: PRNGKeyArray
+        self, memory: Float[Array, "*batch agents memory"], obs: Observation, view: Bool[Array, "..."], draw: Draw
     ) -> Thought:
         """Score the actions of instants whose memory is known."""
         seen = self.look(rows(obs, self.trunk.actions_read), view[None])[0]
         roles = as_roles(self.role(seen))
-        noise = jax.random.normal(key, roles.mean.shape) if self.sampled else 0.0
+        noise = draw(roles.mean.shape) if self.sampled else 0.0
         drawn = roles.mean + jnp.sqrt(roles.variance) * noise
         actions = obs.available.shape[-1]
         made = self.weights(drawn)
@@ -103,7 +106,7 @@ class RomaUtility(eqx.Module):
     def step(self, memory: Array, obs: Observation, key: PRNGKeyArray) -> tuple[Array, Float[Array, "*batch agents actions"]]:
         """The memory after one more instant, and its utilities."""
         memory = self.trunk.step(memory, obs)
-        return memory, self.think(memory, obs, obs.visible, key).q
+        return memory, self.think(memory, obs, obs.visible, partial(jax.random.normal, key)).q
 
     def unroll(
         self,
@@ -114,8 +117,18 @@ class RomaUtility(eqx.Module):
     ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
         """Utilities of whole episodes, and what is made beside; roles are the same chances through all views."""
         memories, made = self.trunk.unroll(obs, views, beside)
-        q = jnp.stack([self.think(memory, obs, view, key).q for memory, view in zip(memories, views, strict=True)])
+        draw = partial(normal_by_instant, key, obs)
+        q = jnp.stack([self.think(memory, obs, view, draw).q for memory, view in zip(memories, views, strict=True)])
         return q, made
+
+
+def normal_by_instant(key: PRNGKeyArray, obs: Observation, shape: tuple[int, ...]) -> Float[Array, "*batch agents role"]:
+    """Normal numbers that an instant of an episode gets wherever in the batch it lies, in a row of its own or on a line."""
+    first = obs.first.reshape(-1)
+    here = jnp.arange(len(first))
+    number, instant = jnp.cumsum(first), here - jax.lax.cummax(jnp.where(first, here, 0))
+    keys = jax.vmap(lambda *moment: jax.random.fold_in(jax.random.fold_in(key, moment[0]), moment[1]))(number, instant)
+    return jax.vmap(lambda key: jax.random.normal(key, shape[-2:]))(keys).reshape(shape)
 
 
 def as_roles(numbers: Float[Array, "*batch numbers"]) -> Roles:
@@ -196,7 +209,7 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     key_model, key_target = jax.random.split(key)
     reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
     memories, read = utility.trunk.unroll(obs, obs.visible[None], reading)
-    thought = utility.think(memories[0], obs, obs.visible, key_model)
+    thought = utility.think(memories[0], obs, obs.visible, partial(normal_by_instant, key_model, obs))
     goals = goal(target, read, thought.q, episodes, config.discount)
     (value,) = joint_values(model.mixer, read, thought.q[None], episodes, [ALL])
     metrics = td.report(value, goals, episodes.valid)

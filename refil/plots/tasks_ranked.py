@@ -36,9 +36,9 @@ def table(lines: Lines) -> Iterator[str]:
 
 
 def ranked(runs: Sequence[Run], label: str) -> np.ndarray:
-    """A row for each seed. Each ranks its own tasks: which ones a method wins may differ from seed to seed."""
+    """A row for each seed, all with the tasks in the same order: by the mean over seeds, so that chance makes no slope."""
     played = [run.by_task() for run in runs]
     if any(list(tasks) != list(played[0]) for tasks in played):
         raise Refused(f"the runs of {label!r} have played different tasks")
     shares = np.concatenate([np.array(list(tasks.values())).T for tasks in played])
-    return -np.sort(-shares, axis=1)
+    return shares[:, np.argsort(-shares.mean(axis=0), kind="stable")]

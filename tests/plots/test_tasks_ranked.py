@@ -9,11 +9,11 @@ from refil.settings import Refused
 from tests.training import small
 
 
-def test_each_seed_ranks_its_own_tasks(tmp_path):
+def test_tasks_are_ranked_by_their_mean_over_seeds(tmp_path):
     run = runs.create(tmp_path / "run", small())
     run.keep_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
     (axes,) = tasks_ranked.draw({"ours": [run]}).axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.9 + 1.0) / 2, (0.5 + 0.2) / 2, (0.1 + 0.0) / 2])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.5 + 1.0) / 2, (0.9 + 0.0) / 2, (0.1 + 0.2) / 2])
     assert axes.lines[0].get_label() == "ours (2 seeds)"
 
 
@@ -22,7 +22,7 @@ def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
     for run, won in zip(both, ({"2s": [2], "3s": [8]}, {"2s": [6], "3s": [0]}), strict=True):
         run.keep_by_task(10, won)
     (axes,) = tasks_ranked.draw({"ours": both}).axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.8 + 0.6) / 2, (0.2 + 0.0) / 2])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.2 + 0.6) / 2, (0.8 + 0.0) / 2])
 
 
 def test_runs_of_one_label_with_other_tasks_are_refused(tmp_path):
@@ -41,4 +41,4 @@ def test_a_run_whose_tasks_were_not_played_is_refused(tmp_path):
 def test_the_table_says_how_far_it_falls_off(tmp_path):
     run = runs.create(tmp_path / "run", small())
     run.keep_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
-    assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 100% | 35% | 1 of 3 |"
+    assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 75% | 50% | 2 of 3 |"

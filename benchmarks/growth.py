@@ -9,7 +9,6 @@ another, each with the device to itself, while nothing is compiled. Writes growt
 growth.png. Teams act at random: what they learn makes battles shorter or longer, and with that updates cheaper or dearer.
 """
 
-import dataclasses
 import fcntl
 import json
 import statistics
@@ -18,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +35,7 @@ GROWING: dict[str, list[tuple[int, Case]]] = {
     "seeds": [(number, ("3-8sz", {"seeds": number})) for number in (1, 2, 5, 8, 32)],
     "environments": [(number, ("3-8sz", {"envs": number})) for number in (8, 32, 128, 512, 1024)],
 }
-LOCK = "device.lock"
+LOCK = "lock"
 LEAST_EPISODES, ITERATIONS = 256, 5
 MINUTES = (2, 5, 10, 20, 50, 100)  # where the figure has lines
 
@@ -65,7 +65,6 @@ def main() -> None:
             known[found["case"]] = found
             files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
             print(json.dumps(found), flush=True)
-    (folder / LOCK).unlink(missing_ok=True)
     files.write_whole(folder / "growth.md", ("\n".join(table(known)) + "\n").encode())
     files.save_figure(drawn(known), folder / "growth.png")
 
@@ -79,17 +78,17 @@ def in_a_process(folder: Path, case: Case) -> dict:
 def measure(folder: Path, env: str, options: dict[str, int]) -> None:
     """Print what iterations of this case take once updates are made, compiling not counted."""
     wanted = USUAL | options
-    asked = experiment.default(env, "refil")
-    if "limit" in wanted:
-        asked = dataclasses.replace(
-            asked, options=dataclasses.replace(asked.options, env=dataclasses.replace(asked.options.env, limit=wanted["limit"]))
-        )
     counts = {name: wanted[name] for name in USUAL}
     buffer = max(LEAST_EPISODES, wanted["envs"], wanted["batch"])
-    asked = dataclasses.replace(asked, options=dataclasses.replace(asked.options, precision="bf16", buffer=buffer, **counts))
-    built = asked.build()
+    asked = experiment.default(env, "refil")
+    world = replace(asked.options.env, limit=wanted.get("limit"))
+    every_action_random = {"epsilon_finish": 1.0}
+    asked = replace(
+        asked, options=replace(asked.options, env=world, precision="bf16", buffer=buffer, **counts, **every_action_random)
+    )
     with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # compilers share the device, on which XLA tries out tilings
+        built = asked.build()
         training = jax.jit(partial(loop.begin, built))()
         began = time.perf_counter()
         iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()

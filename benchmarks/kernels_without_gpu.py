@@ -106,9 +106,8 @@ def kernels(program: str) -> list[Kernel]:
 
 def update(asked):
     """Eight updates of each seed, folded onto the first size that they may be folded onto, and what they take."""
-    from refil import collect, experiment, fold, improve, loop
+    from refil import collect, fold, improve, loop
 
-    jax.config.update("jax_default_matmul_precision", experiment.PRODUCTS[asked.options.precision])
     built = asked.build()
     size = (*improve.sizes(built), None)[0]
     begun = jax.eval_shape(lambda: loop.begin(built))

@@ -21,11 +21,11 @@ import jax.numpy as jnp
 from refil import devices, experiment, loop, runs
 from refil.loop import Training
 from refil.schedule import Loop
+from refil.settings import LARGEST
 from refil.types import Model
 
 NOT_COUNTED = 4  # rounds: until replay holds several, and everything has been called
 ROUNDS_KEPT = 10  # in replay
-ENDLESS = 10**9  # steps
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     run = runs.existing(given.run)
     options = run.experiment.options
     buffer = max(ROUNDS_KEPT * given.envs, options.batch)
-    size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": ENDLESS}
+    size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": LARGEST}
     manner = {"precision": given.precision, "fold": options.fold if given.fold is None else tuple(given.fold)}
     asked = replace(run.experiment, options=replace(options, **size, **manner))
     built = asked.build()

@@ -120,7 +120,8 @@ def label(method: str) -> str:
 
 
 def default(env: str, method: str) -> Experiment:
-    """The paper's settings for an environment and a method."""
+    """The paper's settings for an environment and a method; files of one's own are found from any folder then."""
+    env, method = plugins.located(env), plugins.located(method)
     env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
     under: Defaults = getattr(env_module, "DEFAULTS", Defaults())
     options = Options(env=env_module.Config(), method=settings.lay_under(method_module.Config(), under))
@@ -132,18 +133,27 @@ def read(text: str, source: str) -> Experiment:
     try:
         values = json.loads(text)
         env, method = dict(values.pop("env")), dict(values.pop("method"))
-        experiment = default(env.pop("name"), method.pop("name"))
+        names = str(env.pop("name")), str(method.pop("name"))
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(f"{source} is not a config of refil: {error}") from error
+    try:
+        experiment = default(*names)
         options = settings.from_json(experiment.options, values | {"env": env, "method": method})
     except Refused as error:
         raise Refused(f"{source}: {error}") from error
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Refused(f"{source} is not a config of refil: {error}") from error
     return dataclasses.replace(experiment, options=options)
+
+
+def differences(saved: Experiment, asked: Experiment) -> dict[str, tuple[Any, Any]]:
+    """In what two experiments differ, as it is typed, with both values; of others than the same parts these alone."""
+    names = {"ENV": (saved.env, asked.env), "--method": (saved.method, asked.method)}
+    other = {name: pair for name, pair in names.items() if pair[0] != pair[1]}
+    return other or settings.differences(saved.options, asked.options)
 
 
 def continued(saved: Experiment, asked: Experiment) -> Experiment:
     """The saved experiment with what was asked for, where that may change in a run under way."""
-    for name, (old, new) in settings.differences(saved.options, asked.options).items():
+    for name, (old, new) in differences(saved, asked).items():
         if name not in CHANGEABLE:
             allowed = ", ".join(CHANGEABLE)
             raise Refused(f"a run cannot go on with another {name} ({new} instead of {old}); only {allowed} may change")

@@ -50,6 +50,12 @@ def write_whole(path: Path, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+def keep_for_good(path: Path) -> None:
+    """What has been written to a file stays there, even if the machine stops at once."""
+    with saying_what_failed(path), path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 @contextlib.contextmanager
 def pictures_needed() -> Iterator[None]:
     """Say how to get what draws, where it is missing."""

@@ -38,12 +38,12 @@ class Display:
         self.bar.stop()
 
     def say(self, text: str) -> None:
-        """A line for those without a terminal."""
+        """A line for those without a terminal, who see no bar."""
         if not self.console.is_terminal:
             print(text, file=self.console.file, flush=True)
 
     def tell(self, text: str) -> None:
-        """A line for everybody."""
+        """A line for everybody, above the bar where there is one."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, done: int, numbers: dict[str, float]) -> None:

@@ -4,7 +4,8 @@
     metrics.jsonl         one line per report of a seed
     training.safetensors  all that training goes on from
     model_seed_N.safetensors   one seed's model
-    earlier_1/            metrics of a start that was killed before anything was saved
+    unsaved               there from a start on until everything has been saved once
+    earlier_1/            what there was of a start that was killed before that
     by_task.json          how often each task was won, once `refil evaluate --by-task` has played them
     lock                  held by the process that trains here
 
@@ -30,7 +31,7 @@ from refil.settings import Refused
 from refil.types import Model
 
 CONFIG, METRICS, TRAINING, LOCK, CURVE = "config.json", "metrics.jsonl", "training.safetensors", "lock", "learning_curve.png"
-BY_TASK = "by_task.json"
+BY_TASK, UNSAVED = "by_task.json", "unsaved"
 Tree = TypeVar("Tree")
 
 
@@ -48,7 +49,15 @@ class Run:
     @property
     def seeds(self) -> list[int]:
         """The seeds that have a model here."""
-        return sorted(int(path.stem.removeprefix("model_seed_")) for path in self.path.glob("model_seed_*.safetensors"))
+        return sorted(int(path.stem.removeprefix("model_seed_")) for path in self.models())
+
+    def models(self) -> list[Path]:
+        """The models' files."""
+        return sorted(self.path.glob("model_seed_*.safetensors"))
+
+    def models_written(self) -> list[int]:
+        """When each of them was, which is another time for another model."""
+        return [path.stat().st_mtime_ns for path in self.models()]
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines written so far; one cut off by a crash is no line."""
@@ -77,14 +86,22 @@ class Run:
         return (self.path / TRAINING).exists()
 
     def restart(self) -> Path | None:
-        """Begin with empty metrics; those of a start of which nothing was saved go into a folder of their own, if there are."""
-        left = [path for name in (METRICS, BY_TASK) if (path := self.path / name).exists() and path.stat().st_size]
+        """Begin with empty metrics; what there is of a start that was never saved goes into a folder of its own.
+
+        Metrics of another run, whose other files have been left away, are refused.
+        """
+        there = [self.path / METRICS, self.path / BY_TASK, *self.models()]
+        left = [path for path in there if path.exists() and path.stat().st_size]
+        if left and not (self.path / UNSAVED).exists():
+            again = f"'refil train --config {self.path / CONFIG} --out DIR' trains it anew"
+            raise Refused(f"{self.path} has no {TRAINING} to go on from; {again}")
         kept = next(path for n in itertools.count(1) if not (path := self.path / f"earlier_{n}").exists())
         if left:
             files.make_folder(kept)
         for path in left:
             with files.saying_what_failed(kept / path.name):
                 path.rename(kept / path.name)
+        files.write_whole(self.path / UNSAVED, b"")
         files.write_whole(self.path / METRICS, b"")
         return kept if left else None
 
@@ -96,7 +113,9 @@ class Run:
     def save(self, training: PyTree, seconds: float, metrics_bytes: int, episodes_whole: int | None = None) -> None:
         """Write all that training goes on from, and what was true when it was like this."""
         notes = {"metrics_bytes": str(metrics_bytes), "seconds": repr(seconds), "episodes_whole": json.dumps(episodes_whole)}
+        files.keep_for_good(self.path / METRICS)  # of which so many bytes must be there when this is read
         files.write_arrays(self.path / TRAINING, training, notes)
+        (self.path / UNSAVED).unlink(missing_ok=True)
 
     @property
     def episodes_whole(self) -> int | None:
@@ -105,8 +124,10 @@ class Run:
 
     @property
     def saved_to_the_end(self) -> bool:
-        """Whether nothing was reported after the last save, as far as it is there to tell."""
-        return not self.saved or int(files.read_notes(self.path / TRAINING)["metrics_bytes"]) == self.metrics_bytes
+        """Whether nothing was reported after the last save; of a run whose save was left away that is taken to be so."""
+        if not self.saved:
+            return not (self.path / UNSAVED).exists()
+        return int(files.read_notes(self.path / TRAINING)["metrics_bytes"]) == self.metrics_bytes
 
     def restore(self, like: Tree) -> tuple[Tree, float]:
         """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""
@@ -119,13 +140,13 @@ class Run:
             raise Refused(f"{metrics} is shorter than it was when {TRAINING} was written; the two do not belong together")
         return training, float(notes["seconds"])
 
-    def save_models(self, models: Model, seeds: list[int]) -> None:
-        """One file for each seed; it also says what it was trained for. What other models won by task is no longer true."""
+    def save_models(self, models: Model, seeds: list[int], parts: dict[str, Any]) -> None:
+        """One file for each seed, with the environment and the method. What other models won by task is no longer true."""
         (self.path / BY_TASK).unlink(missing_ok=True)
-        models, parts = jax.device_get(models), json.dumps(self.experiment.parts())
+        models, notes = jax.device_get(models), {"trained": json.dumps(parts)}
         for row, seed in enumerate(seeds):
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
-            files.write_arrays(self.path / f"model_seed_{seed}.safetensors", model, {"trained": parts})
+            files.write_arrays(self.path / f"model_seed_{seed}.safetensors", model, notes)
 
     def load_models(self, like: Model) -> Model:
         """All seeds' models with a leading axis; `like` is one seed's."""

@@ -34,16 +34,18 @@ def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
         stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
         display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds))
         threads = stack.enter_context(ThreadPoolExecutor())
-        return Session(experiment.build(), folder, display, logs, threads).go_on(resume, stopped)
+        return Session(experiment, folder, display, logs, threads).go_on(resume, stopped)
 
 
 class Session:
     """One process's share of a run."""
 
     def __init__(
-        self, loop_: Loop, folder: runs.Run, display: Display, logs: list[loggers.Log], threads: ThreadPoolExecutor
+        self, experiment: Experiment, folder: runs.Run, display: Display, logs: list[loggers.Log], threads: ThreadPoolExecutor
     ) -> None:
-        self.loop, self.folder, self.display, self.logs, self.threads = loop_, folder, display, logs, threads
+        self.folder, self.display, self.logs, self.threads = folder, display, logs, threads
+        loop_ = self.loop = experiment.build()
+        self.parts = experiment.parts()
         self.devices = Devices(loop_.schedule.seeds)
         self.play = devices.jit(self.devices.each(partial(loop.play_on, loop_)))
         self.learn = devices.jit(self.devices.each(partial(loop.learn_from, loop_)), donate_argnums=0)
@@ -68,6 +70,7 @@ class Session:
         opened, schedule = time.monotonic(), self.loop.schedule
         training, saved_at = self.start(resume), time.monotonic()
         if self.done(training):
+            self.complete_models(training)
             return True  # and what was saved of it stays as it is
         self.display.say(f"compiled after {saved_at - opened:.1f} s")
         played = self.play(training)
@@ -179,8 +182,14 @@ class Session:
         if self.loop.schedule.condense:
             condensed, left = self.condensed(training)
             training, whole = with_episodes(training, (condensed, left)), len(left.places)
-        self.folder.save_models(models, seeds)  # first: where training is saved as done, so are its models
+        self.folder.save_models(models, seeds, self.parts)  # first: where training is saved as done, so are its models
         self.folder.save(training, seconds, metrics_bytes, whole)
+
+    def complete_models(self, training: Training) -> None:
+        """Write the models of a finished run, if there are some that somebody has left away."""
+        seeds = np.asarray(training.seed).tolist()
+        if not set(seeds) <= set(self.folder.seeds):
+            self.folder.save_models(training.learner.model, seeds, self.parts)
 
     def condensed(self, training: Training) -> tuple[Condensed, Uncondensed]:
         """All episodes in little space, and those whole that would not come back to the last bit."""

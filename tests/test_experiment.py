@@ -24,13 +24,32 @@ def test_the_papers_settings_lie_under_the_options():
 
 
 def test_the_device_is_set_before_anything_is_built_and_once(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    usual = os.environ["XLA_FLAGS"]
+    monkeypatch.setenv("XLA_FLAGS", usual)
     asked, seen, build = small(), [], group_matching.build
     asked = replace(asked, options=replace(asked.options, deterministic=True))
     monkeypatch.setattr(group_matching, "build", lambda config: seen.append(os.environ["XLA_FLAGS"]) or build(config))
     asked.build()
     asked.build()
-    assert seen == 2 * [f"--xla_a=1 {experiment.SAME_BYTES}"]
+    assert seen == 2 * [f"{usual} {experiment.SAME_BYTES}"]
+
+
+def test_what_is_wrong_in_a_file_of_ones_own_is_not_told_of_the_config(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text('"""Mine."""\nfrom tests.worlds import Config, build\n')
+    text = experiment.default(str(path), "refil").to_json()
+    path.write_text("raise KeyError('mine')")
+    with pytest.raises(KeyError, match="mine"):
+        experiment.read(text, "config.json")
+
+
+def test_another_environment_or_method_is_another_experiment():
+    saved = small()
+    assert experiment.differences(saved, saved) == {}
+    assert experiment.differences(saved, small(lr=0.1)) == {"--lr": (5e-4, 0.1)}
+    assert experiment.differences(saved, small("qmix_attention")) == {"--method": ("refil", "qmix_attention")}
+    battles = replace(experiment.default("3-8sz", "refil"), options=saved.options)
+    assert experiment.differences(battles, saved) == {"ENV": ("3-8sz", "group_matching")}
 
 
 def test_an_environment_of_ones_own_gets_starcrafts_settings(tmp_path):
@@ -55,7 +74,7 @@ def test_text_that_is_no_config_is_refused_with_its_source(text):
     ("method", "says"),
     [
         ({"name": "nothing"}, "here: refil.methods has no 'nothing'"),
-        ({"name": "away.py"}, "here: there is no file away.py"),
+        ({"name": "away.py"}, "here: there is no file .*/away.py"),
         ({"name": "refil", "groups": None}, "here: --method.groups should be of type int, not null"),
         ({"name": "refil", "mixer": "none"}, "here: --method.mixer should be one of attention, linear, not none"),
     ],

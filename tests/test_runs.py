@@ -59,13 +59,30 @@ def test_what_was_there_when_all_begins_anew_is_kept(run):
         assert json.loads((run.path / f"earlier_{number}" / runs.METRICS).read_text()) == {"line": number}
 
 
+def test_metrics_whose_run_was_left_away_are_not_taken_for_a_start(run):
+    run.append([{"line": 1}])
+    (run.path / runs.UNSAVED).unlink()
+    with pytest.raises(Refused, match=r"no training.safetensors to go on from.*--config .*config.json --out"):
+        run.restart()
+    assert run.metrics() == [{"line": 1}]
+
+
+def test_metrics_are_on_the_disk_before_what_counts_on_them(run, monkeypatch):
+    written = []
+    monkeypatch.setattr(os, "fsync", lambda file: written.append(Path(os.readlink(f"/proc/self/fd/{file}")).name))
+    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
+    assert written == [runs.METRICS, f".{runs.TRAINING}.part"]
+
+
 def test_a_line_after_the_last_save_is_told_from_none(run):
     run.append([{"line": 1}])
-    assert run.saved_to_the_end  # nothing says otherwise: models and what to go on from may have been left away
+    assert not run.saved_to_the_end
     run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
     assert run.saved_to_the_end
     run.append([{"line": 2}])
     assert not run.saved_to_the_end
+    (run.path / runs.TRAINING).unlink()
+    assert run.saved_to_the_end  # nothing says otherwise: models and what to go on from have been left away
 
 
 def test_a_folder_that_holds_a_run_is_not_taken_again(run):
@@ -121,6 +138,7 @@ def test_what_other_models_won_by_task_is_forgotten(tmp_path):
     run = runs.create(tmp_path / "run", small())
     run.keep_by_task(4, {"a": [1, 2]})
     assert run.by_task() == {"a": [0.25, 0.5]}
-    run.save_models(jax.vmap(run.experiment.build().method.init)(jax.random.split(jax.random.key(0), 1)), [0])
+    models = jax.vmap(run.experiment.build().method.init)(jax.random.split(jax.random.key(0), 1))
+    run.save_models(models, [0], run.experiment.parts())
     with pytest.raises(Refused, match="--by-task"):
         run.by_task()

@@ -3,13 +3,14 @@
 import itertools
 import json
 import math
+import shutil
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from refil import condense, files, runs, train
+from refil import condense, experiment, files, runs, train
 from refil.settings import Refused
 from tests.training import small
 
@@ -65,10 +66,21 @@ def test_a_finished_run_that_is_resumed_stays_as_it_is(run):
     assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
 
 
+def test_models_of_a_finished_run_that_were_left_away_come_back(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    other = runs.existing(tmp_path / "run")
+    (other.path / "model_seed_1.safetensors").unlink()
+    assert train.run(small(seeds=2), other, resume=True)
+    assert_same_models(other, run)
+
+
 def test_what_cannot_go_on_begins_anew_and_loses_nothing(run, tmp_path, capsys):
     other = runs.create(tmp_path / "run", small(seeds=2))
+    other.restart()
     other.append(run.metrics()[:3])
+    (other.path / "model_seed_1.safetensors").write_bytes(b"of that start")
     assert train.run(small(seeds=2), other, resume=True)
+    assert (other.path / "earlier_1" / "model_seed_1.safetensors").read_bytes() == b"of that start"
     assert len((other.path / "earlier_1" / runs.METRICS).read_text().splitlines()) == 3
     assert f"What was there is in {other.path / 'earlier_1'}" in capsys.readouterr().err
     assert without_time(other) == without_time(run)
@@ -179,6 +191,29 @@ def test_training_goes_on_while_it_is_saved(tmp_path, monkeypatch):
     run = runs.create(tmp_path / "run", asked)
     assert train.run(asked, run)
     assert at[0][1] > at[0][0]
+
+
+def test_a_save_reads_nothing_and_writes_models_first(tmp_path, monkeypatch):
+    """One's own file may change while training goes on; and what is saved as done has its models."""
+    mine = tmp_path / "mine.py"
+    mine.write_text('"""Mine."""\nfrom tests.worlds import Config, build\n')
+    asked = experiment.default(str(mine), "refil")
+    asked = replace(asked, options=replace(small().options, env=asked.options.env))
+    run, saved, seen = runs.create(tmp_path / "run", asked), runs.Run.save, []
+
+    def save(self, *arguments):
+        seen.append(self.seeds)
+        saved(self, *arguments)
+
+    def append(self, lines):
+        mine.write_text("this is no Python any more")
+        appended(self, lines)
+
+    appended = runs.Run.append
+    monkeypatch.setattr(runs.Run, "save", save)
+    monkeypatch.setattr(runs.Run, "append", append)
+    assert train.run(asked, run)
+    assert seen == [[0]]
 
 
 def test_a_save_that_fails_ends_training(tmp_path, monkeypatch):

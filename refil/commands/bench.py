@@ -36,11 +36,14 @@ ms_to_change (the optimiser).
 
 train_steps_per_s: environment steps a second of the whole training loop, all seeds together.
 
-minutes_for_10m: minutes that 10 million steps of each seed would take at that rate; with learning, episodes change in length.
+minutes_for_10m: minutes that 10 million steps of each seed would take at that rate, without evaluations; with learning,
+episodes change in length.
 
 compile_s: seconds until that loop is traced and compiled; compile_again_s: when it has been compiled on this machine before.
 
 replay_bytes: the memory that all seeds' episodes take; peak_bytes: the most device memory in use, where the device tells.
+
+What only a whole run has (--steps, --log-every, --eval-every, --save-every and the like) makes no difference here.
 
 With --random the environment alone is measured: random available actions, everything seen at every step, and an episode
 that ends begins anew.
@@ -75,7 +78,7 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(figures))
         return
     who = "random actions" if measure.random else base.method
-    print(f"{who} on {base.env}; {figures['device']}; {measure.envs} environments, {measure.seeds} seed(s)")
+    print(f"{who} on {base.env}; {figures['device']}; {measure.envs} environments, {figures['seeds']} seed(s)")
     for name, value in figures.items():
         if name not in ("device", "envs", "seeds"):
             print(f"  {name:<18} {value:>14,.1f}")

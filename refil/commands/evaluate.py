@@ -10,7 +10,7 @@ import tyro
 
 from refil import runs, settings, statistics
 from refil.schedule import Loop
-from refil.settings import Count, Whole
+from refil.settings import Count, Refused, Whole
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ def show_by_task(options: Options) -> None:
     from refil.evaluate import by_task
 
     run = runs.existing(options.run)
-    loop = run.experiment.build()
+    loop, written = run.experiment.build(), run.models_written()
     won = np.asarray(played(run, loop, by_task, options)).tolist()
+    if run.models_written() != written:
+        raise Refused(f"{options.run} is training, and newer models have come meanwhile; try again once it has ended")
     run.keep_by_task(options.episodes, dict(zip(loop.env.task_names, won, strict=True)))
     if options.json:
-        print(json.dumps({"episodes": options.episodes, "won": run.by_task()}))
+        print(json.dumps({"episodes": options.episodes, "win_rate": run.by_task()}))
         return
     print(f"{options.run}: {len(run.seeds)} seed(s), {options.episodes} greedy episodes each of {len(won)} task(s)")
     for name, shares in sorted(run.by_task().items(), key=lambda item: -np.mean(item[1])):

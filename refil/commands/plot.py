@@ -38,8 +38,12 @@ def main(arguments: list[str]) -> None:
 
 
 def lines(found: list[runs.Run], names: Sequence[str]) -> dict[str, list[runs.Run]]:
-    """By name all runs that have it."""
-    return {name: [run for run, its in zip(found, names, strict=True) if its == name] for name in names}
+    """By name all runs that have it; each counts once."""
+    by_name = {name: [run for run, its in zip(found, names, strict=True) if its == name] for name in names}
+    for name, its in by_name.items():
+        if len({run.path.resolve() for run in its}) < len(its):
+            raise Refused(f"a run is named twice for {name!r}")
+    return by_name
 
 
 def labels(found: list[runs.Run]) -> list[str]:

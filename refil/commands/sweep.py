@@ -13,12 +13,12 @@ from typing import Annotated
 
 import tyro
 
-from refil import files, plugins, runs, settings
+from refil import experiment, files, plugins, runs, settings
 from refil.experiment import CHANGEABLE, Experiment, Precision
 from refil.settings import Amount, Count, Refused, Whole
 
 EXPERIMENTS = "refil.experiments"
-ADJUSTED = ("seeds", "seed", "steps", "envs", "precision", "condense")  # options that are the run's as well
+ADJUSTED = ("seeds", "seed", "steps", "envs", "precision")  # options that are the run's as well
 UNSEEN = ("--fold", "--log-every")  # options that a finished run, which learned the same, may have had otherwise
 TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
 
@@ -46,6 +46,7 @@ def main(arguments: list[str]) -> None:
     out = options.out or Path("results") / Path(options.experiment).stem
     end = time.monotonic() + 60 * options.stop_after if options.stop_after is not None else None
     planned = {label: wanted(default, options) for label, default in module.planned().items()}
+    check_folders(list(planned))
     chosen = [label for label in planned if options.only in label]
     if not chosen:
         raise Refused(f"no run of {options.experiment} has {options.only!r} in its label; there are {', '.join(planned)}")
@@ -57,6 +58,8 @@ def main(arguments: list[str]) -> None:
     if missing := [label for label in planned if not finished(out / folder(label), planned[label])]:
         print(f"Still to be done: {', '.join(missing)}")
         return
+    for label in planned:
+        check_same(out / folder(label), planned[label])
     with files.pictures_needed():
         result = module.conclude({label: runs.existing(out / folder(label)) for label in planned}, out)
     print(f"Everything is done: {result}")
@@ -67,10 +70,25 @@ def folder(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
+def check_folders(labels: list[str]) -> None:
+    """Refuse labels that cannot be told apart by their folders."""
+    for label in labels:
+        if not folder(label) or [folder(each) for each in labels].count(folder(label)) > 1:
+            raise Refused(f"the label {label!r} needs letters or digits (a-z, 0-9) that no other label has in this order")
+
+
 def wanted(default: Experiment, options: Options) -> Experiment:
     """The run with what the user changed."""
-    changes = {name: value for name in ADJUSTED if (value := getattr(options, name))}
-    return replace(default, options=replace(default.options, **changes))
+    changes = {name: value for name in ADJUSTED if (value := getattr(options, name)) is not None}
+    condense = options.condense or default.options.condense
+    return replace(default, options=replace(default.options, condense=condense, **changes))
+
+
+def check_same(path: Path, asked: Experiment) -> None:
+    """Refuse a folder that holds another run than the one asked for."""
+    saved, allowed = runs.existing(path).experiment, {*CHANGEABLE, *(UNSEEN if finished(path, asked) else ())}
+    if changed := experiment.differences(saved, asked).keys() - allowed:
+        raise Refused(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
 
 
 def complete(asked: Experiment, path: Path, end: float | None) -> bool:
@@ -79,16 +97,15 @@ def complete(asked: Experiment, path: Path, end: float | None) -> bool:
 
     with runs.locked(path):
         resume = (path / runs.CONFIG).exists()
-        run = runs.existing(path) if resume else runs.create(path, asked)
-        done = finished(path, asked)
-        allowed = {*CHANGEABLE, *(UNSEEN if done else ())}
-        if resume and (changed := settings.differences(run.experiment.options, asked.options).keys() - allowed):
-            raise Refused(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
-        if done:
+        if resume:
+            check_same(path, asked)
+        if finished(path, asked):
             return True
         if end is not None and end - time.monotonic() < TO_BEGIN:
             return False
-        files.write_whole(path / runs.CONFIG, asked.to_json().encode())
+        if resume:
+            files.write_whole(path / runs.CONFIG, asked.to_json().encode())
+        run = runs.existing(path) if resume else runs.create(path, asked)
         if end is not None:
             asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
         return train.run(asked, run, resume)

@@ -1,5 +1,6 @@
 """Train a method on an environment, or go on with a run."""
 
+import shlex
 import sys
 import time
 from dataclasses import dataclass, fields, replace
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> None:
     else:
         finished, run = start(words, rest)
     if not finished:
-        print(f"Stopped; everything is saved. Go on with:\n  refil train --resume {run.path}")
+        print(f"Stopped; everything is saved. Go on with:\n  refil train --resume {shlex.quote(str(run.path))}")
         sys.exit(130)
     conclude(run)
 
@@ -96,9 +97,17 @@ def resume(words: Words, rest: list[str]) -> tuple[bool, Run]:
     with runs.locked(run.path):
         saved = run.experiment
         asked = experiment.continued(saved, parse(words, saved, rest))
+        check_steps(run, saved, asked)
         asked.build()
         files.write_whole(run.path / runs.CONFIG, asked.to_json().encode())
         return trained(asked, run, resume=True), run
+
+
+def check_steps(run: Run, saved: Experiment, asked: Experiment) -> None:
+    """Refuse an end that lies behind."""
+    made, steps = max((line["env_steps"] for line in run.metrics()), default=0), asked.options.steps
+    if steps < min(saved.options.steps, made):
+        raise Refused(f"--steps {steps} is fewer than the {made} that {run.path} has made")
 
 
 def trained(asked: Experiment, run: Run, resume: bool) -> bool:
@@ -111,7 +120,7 @@ def trained(asked: Experiment, run: Run, resume: bool) -> bool:
 def default(words: Words) -> Experiment:
     """What is to be trained, before any option is read."""
     if words.config is None:
-        return experiment.default(plugins.located(words.env or DEFAULT_ENV), plugins.located(words.method or DEFAULT_METHOD))
+        return experiment.default(words.env or DEFAULT_ENV, words.method or DEFAULT_METHOD)
     if words.env is not None or words.method is not None:
         raise Refused("--config says which environment and method; leave out ENV and --method")
     return experiment.read(files.read_text(Path(words.config)), words.config)
@@ -140,19 +149,21 @@ def conclude(run: Run) -> None:
     for line in report(run):
         print(line)
     try:
-        from refil.plots import learning_curves
-    except ImportError:
-        print("For pictures of the curves: pip install 'refil[plot]'")
+        with files.pictures_needed():
+            from refil.plots import learning_curves
+    except Refused as error:
+        print(error)
     else:
         files.save_figure(learning_curves.draw({run.experiment.method: [run]}), run.path / runs.CURVE)
         print(f"The learning curve is drawn in {run.path / runs.CURVE}")
     asked = run.experiment
     other = next(method for method in TO_COMPARE if method != asked.method)
+    here, beside, env = map(shlex.quote, (str(run.path), f"{run.path}-{other}", asked.env))
     print("Try next:")
-    print(f"  refil evaluate {run.path} --episodes 200")
-    print(f"  refil train --resume {run.path} --steps {2 * asked.options.steps}")
-    print(f"  refil train {asked.env} --method {other} {' '.join(changed(asked, other))} --out {run.path}-{other}")
-    print(f"  refil plot {run.path} {run.path}-{other} --out curves.png")
+    print(f"  refil evaluate {here} --episodes 200")
+    print(f"  refil train --resume {here} --steps {2 * asked.options.steps}")
+    print(f"  refil train {env} --method {other} {' '.join(changed(asked, other))} --out {beside}")
+    print(f"  refil plot {here} {beside} --out curves.png")
 
 
 def changed(asked: Experiment, other: str) -> list[str]:

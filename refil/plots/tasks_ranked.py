@@ -36,7 +36,7 @@ def table(lines: Lines) -> Iterator[str]:
 
 
 def ranked(runs: Sequence[Run], label: str) -> np.ndarray:
-    """A row for each seed, all with the tasks in the same order: by the mean over seeds, so that chance makes no slope."""
+    """A row for each seed, all with the tasks in the same order: by their mean, so that chance makes less of a slope."""
     played = [run.by_task() for run in runs]
     if any(list(tasks) != list(played[0]) for tasks in played):
         raise Refused(f"the runs of {label!r} have played different tasks")

@@ -56,9 +56,9 @@ def test_evaluate_in_words_says_the_same(refil, run):
 def test_evaluate_by_task_keeps_what_can_then_be_ranked(refil, run, tmp_path):
     result = json.loads(refil("evaluate", str(run.path), "--by-task", "--episodes", "5", "--json")[0])
     assert result["episodes"] == 5
-    assert list(result["won"]) == list(run.experiment.build_env().task_names)
-    assert all(share * 5 == round(share * 5) for shares in result["won"].values() for share in shares)
-    assert run.by_task() == result["won"]
+    assert list(result["win_rate"]) == list(run.experiment.build_env().task_names)
+    assert all(share * 5 == round(share * 5) for shares in result["win_rate"].values() for share in shares)
+    assert run.by_task() == result["win_rate"]
     assert "task(s)" in refil("evaluate", str(run.path), "--by-task", "--episodes", "5")[0]
     assert refil("plot", str(run.path), "--figure", "tasks_ranked", "--out", str(tmp_path / "tasks.png"))[2] == 0
 
@@ -86,6 +86,21 @@ def test_runs_that_differ_only_in_where_they_are_have_lines_of_their_own(refil, 
     said, _, code = refil("plot", *paths, "--out", str(tmp_path / "x.png"))
     assert code == 0
     assert [place in line for place, line in zip(("one", "two"), said.splitlines()[2:4], strict=True)] == [True, True]
+
+
+def test_a_run_counts_once(refil, run, tmp_path):
+    twice = [str(run.path), f"{run.path}/../{run.path.name}"]
+    _, error, code = refil("plot", *twice, "--labels", "a", "a", "--out", str(tmp_path / "x.png"))
+    assert code == 2
+    assert "a run is named twice for 'a'" in error
+
+
+def test_what_was_won_by_models_that_are_gone_is_not_kept(refil, run, monkeypatch):
+    times = iter((1, 2))
+    monkeypatch.setattr(runs.Run, "models_written", lambda self: next(times))
+    _, error, code = refil("evaluate", str(run.path), "--by-task", "--episodes", "1")
+    assert code == 2
+    assert "newer models have come meanwhile" in error
 
 
 def test_a_figure_of_ones_own(refil, run, tmp_path):
@@ -185,12 +200,45 @@ def test_a_sweep_takes_finished_runs_that_were_folded_otherwise_but_goes_on_with
     assert runs.existing(config.parent).experiment.options.steps == 1000
 
 
+MINE = """
+from dataclasses import replace
+from tests.training import small
+def planned():
+    return {%s}
+def conclude(done, out):
+    return "nothing"
+"""
+
+
 def test_a_sweep_begins_with_the_seed_asked_for(refil, tmp_path):
-    words = ["--only", "Fixed", "--seeds", "2", "--seed", "3", "--steps", "60", "--out", str(tmp_path)]
-    out, _, code = refil("sweep", "figure_2b_released", *words)
-    assert code == 0, out
-    (folder,) = tmp_path.iterdir()
-    assert runs.existing(folder).seeds == [3, 4]
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE % "'A': small(seed=5)")
+    for seed, seeds in ((None, [5]), (0, [0]), (3, [3])):
+        out = tmp_path / str(seed)
+        words = ["--steps", "60", "--out", str(out), *(["--seed", str(seed)] if seed is not None else [])]
+        assert refil("sweep", str(mine), *words)[2] == 0
+        assert runs.existing(out / "a").seeds == seeds
+
+
+def test_a_sweep_takes_no_run_of_another_method(refil, tmp_path):
+    mine, words = tmp_path / "mine.py", ["--steps", "60", "--out", str(tmp_path / "out")]
+    mine.write_text(MINE % "'A': small('qmix_attention'), 'B': small()")
+    assert refil("sweep", str(mine), *words)[2] == 0
+    for only in ([], ["--only", "B"]):
+        mine.write_text(MINE % "'A': small('refil'), 'B': small()")
+        _, error, code = refil("sweep", str(mine), *words, *only)
+        assert code == 2
+        assert "holds a run with other options: --method" in error
+
+
+@pytest.mark.parametrize("labels", [("lambda .5", "lambda 5"), ("λ", "a")])
+def test_a_sweep_refuses_labels_without_folders_of_their_own(refil, tmp_path, labels):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE % ", ".join(f"'{label}': small()" for label in labels))
+    _, error, code = refil("sweep", str(mine), "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert f"the label '{labels[0]}' needs letters or digits" in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_part_of_a_sweep_can_be_run_alone(refil, tmp_path):
@@ -212,7 +260,8 @@ def small_team(env, folder):
     small_net = replace(asked.options.method, size=8, heads=2, memory=4)
     asked = replace(asked, options=replace(asked.options, method=small_net, env=replace(asked.options.env, limit=10)))
     team = runs.create(folder, asked)
-    team.save_models(jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2)), [0, 1])
+    models = jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2))
+    team.save_models(models, [0, 1], asked.parts())
     return team
 
 

@@ -150,6 +150,14 @@ def test_a_finished_run_can_be_given_more_steps(whole, tmp_path):
     assert models == {name: content for name, content in contents(whole).items() if name.startswith("model")}
 
 
+def test_an_end_that_lies_behind_is_refused(whole):
+    before = (whole / "config.json").read_bytes()
+    done = refil("train", "--resume", str(whole), "--steps", "1000")
+    assert done.returncode == 2
+    assert "--steps 1000 is fewer than the 300" in done.stderr
+    assert (whole / "config.json").read_bytes() == before
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 

@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# The development environment has everything; the training one only what a user needs.
+# The development environment has everything but what drives a GPU; the training one only what a user needs.
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
+GPU_READY := $(VENV)/.gpu-ready
 
 .PHONY: train test test-gpu lint format
 
@@ -15,7 +16,7 @@ train: $(READY)
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-gpu: $(DEV_READY)
+test-gpu: $(GPU_READY)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 lint: $(DEV_READY)
@@ -37,3 +38,7 @@ $(READY): $(VENV)/bin/python pyproject.toml constraints.txt
 $(DEV_READY): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@ $(READY)
+
+$(GPU_READY): $(DEV_READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,cuda]'
+	touch $@

@@ -3,18 +3,21 @@
     python benchmarks/precision.py RUN
     python benchmarks/precision.py RUN --batches 8
 
-The run's models play batches of episodes, and are their own targets. For each seed and batch the gradient is worked out in
-float32, in TF32 (on a GPU; elsewhere products are float32's) and with bfloat16 rows. Printed is, as a share of the float32
-gradient's norm, how far each is from it; and how far the float32 gradient of one batch is from that of the next.
+The run's models play batches of episodes, and are their own targets. For each seed and batch the loss and its gradient are
+worked out in float32, in TF32 (which a GPU has; elsewhere both factors of every product are rounded to its ten bits) and with
+bfloat16 rows. Printed is, as a share of float32's, how far each loss and gradient is from it; and how far the float32 gradient
+of one batch is from that of the next.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array, Float
 
 from refil import collect, experiment, learn, runs
@@ -22,6 +25,8 @@ from refil.schedule import Loop
 from refil.types import Model, Recording
 
 BATCHES_OF = 32  # episodes, as the paper's
+TF32 = 8, 10  # bits of its exponent and of its fraction
+Both = tuple[Float[Array, " 1"], Float[Array, " parameters"]]  # a batch's loss, and its gradient
 
 
 def main() -> None:
@@ -34,38 +39,91 @@ def main() -> None:
     built = run.experiment.build()
     models = jax.tree.map(jnp.asarray, run.load_models(built.method.init(jax.random.key(0))))
     play = jax.jit(partial(collect.random_tasks, built.env, envs=BATCHES_OF))
-    gradients = {name: gradient(built, name) for name in experiment.PRODUCTS}
+    worked_out = {name: loss_and_gradient(built, name) for name in experiment.PRODUCTS}
     print(f"{run.experiment.method} on {run.experiment.env}, {given.batches} batches of {BATCHES_OF} episodes")
     for row, seed in enumerate(run.seeds):
         one = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], models)
-        found: dict[str, list[Array]] = {name: [] for name in gradients}
+        found: dict[str, list[Both]] = {name: [] for name in worked_out}
         for key_play, key_learn in jax.random.split(jax.random.key(0), (given.batches, 2)):
             played = play(models=one, epsilon=jnp.array([built.schedule.epsilon_finish]), keys=key_play[None])
-            for name, worked_out in gradients.items():
-                found[name].append(worked_out(*jax.tree.map(lambda leaf: leaf[0], (one, played)), key_learn))
-        print(f"seed {seed}: {told({name: jnp.stack(rows) for name, rows in found.items()})}", flush=True)
+            for name, of_batch in worked_out.items():
+                found[name].append(of_batch(*jax.tree.map(lambda leaf: leaf[0], (one, played)), key_learn))
+        for line in told({name: tuple(map(jnp.stack, zip(*both, strict=True))) for name, both in found.items()}):
+            print(f"seed {seed}: {line}", flush=True)
 
 
-def told(gradients: dict[str, Float[Array, "batches parameters"]]) -> str:
+def told(found: dict[str, tuple[Float[Array, "batches 1"], Float[Array, "batches parameters"]]]) -> Iterator[str]:
     """How far apart they are."""
-    exact = gradients.pop("float32")
-    parts = [f"{name} {span(apart(other, exact))}" for name, other in gradients.items()]
-    return ", ".join([*parts, f"another batch {span(apart(jnp.roll(exact, 1, axis=0), exact))}"])
+    loss, gradient = found.pop("float32")
+    yield ", ".join(f"loss in {name} {span(apart(other, loss))}" for name, (other, _) in found.items())
+    parts = [f"gradient in {name} {span(apart(other, gradient))}" for name, (_, other) in found.items()]
+    yield ", ".join([*parts, f"of another batch {span(apart(jnp.roll(gradient, 1, axis=0), gradient))}"])
 
 
-def gradient(built: Loop, precision: str) -> Callable[[Model, Recording, Array], Float[Array, " parameters"]]:
-    """Of a batch's loss, with products and rows of this precision."""
+def loss_and_gradient(built: Loop, precision: str) -> Callable[[Model, Recording, Array], Both]:
+    """Of a batch, with products and rows of this precision."""
 
-    @jax.jit
-    def worked_out(model: Model, batch: Recording, key: Array) -> Array:
+    def worked_out(model: Model, batch: Recording, key: Array) -> Both:
         learner, episodes = learn.learner(model, model, built.optimiser), collect.recall(built.env, batch)
-        return learn.gradient(built.method, learner, episodes, key, experiment.ACTIVATIONS[precision])[0]
+        gradient, said = learn.gradient(built.method, learner, episodes, key, experiment.ACTIVATIONS[precision])
+        return said["loss"][None], gradient
 
-    def at_this_precision(*arguments: object) -> Array:
+    def at_this_precision(*arguments: object) -> Both:
         with jax.default_matmul_precision(experiment.PRODUCTS[precision]):
-            return worked_out(*arguments)
+            return compiled(*arguments)
 
+    emulated = precision == "tf32" and jax.default_backend() != "gpu"
+    compiled = jax.jit(with_rounded_factors(worked_out) if emulated else worked_out)
     return at_this_precision
+
+
+def with_rounded_factors(function: Callable[..., Both]) -> Callable[..., Both]:
+    """The same function, with both factors of all its products as exact as TF32."""
+
+    def rounded(*arguments: object) -> Both:
+        traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        return jax.tree.unflatten(jax.tree.structure(shapes), evaluate(traced, *jax.tree.leaves(arguments)))
+
+    return rounded
+
+
+def evaluate(traced: ClosedJaxpr, *given: Array) -> list[Array]:
+    """What a program comes to."""
+    program, values = traced.jaxpr, {}
+    values.update(zip(program.constvars, traced.consts, strict=True))
+    values.update(zip(program.invars, given, strict=True))
+
+    def read(name: Any) -> Array:
+        return name.val if isinstance(name, Literal) else values[name]
+
+    for line in program.eqns:
+        result = applied(line.primitive, line.params, [read(name) for name in line.invars])
+        values.update(zip(line.outvars, result if line.primitive.multiple_results else [result], strict=True))
+    return [read(name) for name in program.outvars]
+
+
+def applied(primitive: Any, params: dict[str, Any], given: list[Array]) -> Any:
+    """One line of a program. Loops and choices keep their form; what is called is done in place."""
+    if primitive.name == "dot_general":
+        return primitive.bind(*(jax.lax.reduce_precision(factor, *TF32) for factor in given), **params)
+    bodies = {name: value for name, value in params.items() if is_body(value)}
+    if not bodies:
+        return primitive.bind(*given, **params)
+    if primitive.name not in ("scan", "while", "cond"):
+        return evaluate(*bodies.values(), *given)
+    return primitive.bind(*given, **params | {name: rewritten(body) for name, body in bodies.items()})
+
+
+def is_body(value: Any) -> bool:
+    """Whether this is a program, or several."""
+    return isinstance(value, ClosedJaxpr) or (isinstance(value, tuple) and bool(value) and all(map(is_body, value)))
+
+
+def rewritten(body: Any) -> Any:
+    """The same program, or programs, with rounded factors."""
+    if isinstance(body, tuple):
+        return tuple(map(rewritten, body))
+    return jax.make_jaxpr(partial(evaluate, body))(*(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in body.in_avals))
 
 
 def apart(one: Float[Array, "batches parameters"], other: Float[Array, "batches parameters"]) -> Float[Array, " batches"]:
@@ -75,7 +133,7 @@ def apart(one: Float[Array, "batches parameters"], other: Float[Array, "batches 
 
 def span(shares: Float[Array, " batches"]) -> str:
     """The least and the most."""
-    return f"{shares.min():.1%} to {shares.max():.1%}"
+    return f"{shares.min():.2g} to {shares.max():.2g}"
 
 
 if __name__ == "__main__":

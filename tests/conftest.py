@@ -30,9 +30,11 @@ hook = install_import_hook("refil", "beartype.beartype")
 MEMORY_MAP, MOST_MAPPED = Path("/proc/self/maps"), 30_000
 
 
-def pytest_collection_modifyitems(items):
-    """Tests marked gpu need one; `make test-gpu` runs them."""
+def pytest_collection_modifyitems(config, items):
+    """Tests marked gpu need one; `make test-gpu` runs them, and none else."""
     if jax.default_backend() != "gpu":
+        if config.option.markexpr == "gpu":
+            raise pytest.UsageError("these tests need a GPU, and JAX finds none here")
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import plugins, settings
+from refil import collect, fold, plugins, settings
 from refil.envs import group_matching
 from refil.nets.attention import Attention
 from refil.nets.gru import Gru
@@ -16,7 +16,7 @@ from refil.nets.layers import Linear
 from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
 from refil.nets.pooling import Pooling
 from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent
-from refil.types import Episode, Model, Observation, Spec
+from refil.types import Episode, Model, Observation, Recording, Spec
 
 HEADS = 4
 GAME = "group_matching_"
@@ -47,13 +47,19 @@ def build(path: Path, fixture):
     return module.build(dataclasses.replace(config, **sizes), Spec(agents, entities, features, actions, instants - 1))
 
 
-def episodes(fixture) -> Episode:
-    """The recorded batch."""
+class Seen:
+    """A world whose states are what is seen of them."""
+
+    spec = tasks = task_names = None
+    observe = reset = step = staticmethod(lambda state, *_: state)
+
+
+def episodes(fixture, folded: bool = False) -> Episode:
+    """The recorded batch: each episode on a row of time, or all on a line."""
     entities, actions = fixture["entities"], fixture["actions"]
     count, instants, slots = entities.shape[:3]
     present = np.broadcast_to(fixture["present"][:, None], (count, instants, slots))
     group = fixture["group"] if "group" in fixture else np.zeros((count, slots), int)
-    before = np.full_like(actions[:, :1], -1)
     observations = Observation(
         entities=jnp.asarray(entities),
         present=jnp.asarray(present),
@@ -61,29 +67,32 @@ def episodes(fixture) -> Episode:
         visible=jnp.asarray(fixture["visible"]),
         available=jnp.asarray(fixture["available"]),
         group=jnp.asarray(np.broadcast_to(group[:, None], (count, instants, slots))),
-        last_action=jnp.asarray(np.concatenate([before, actions[:, :-1]], axis=1)),
     )
-    return Episode(
-        observations=observations,
-        number=jnp.broadcast_to(jnp.arange(count)[:, None], (count, instants)),
+    recording = Recording(
+        states=observations,
         actions=jnp.asarray(actions[:, :-1]),
         rewards=jnp.asarray(fixture["reward"][:, :-1]),
         terminated=jnp.asarray(fixture["terminated"][:, :-1]),
         valid=jnp.asarray(np.arange(instants - 1) < fixture["length"][:, None]),
-        count=count,
+        won=jnp.zeros(count, bool),
+        task=jnp.zeros(count, int),
+        key=jnp.zeros((count, 2), jnp.uint32),
     )
+    size = fold.Size(count * instants - 2, count) if folded else None
+    return collect.recall(Seen(), recording, fold.arrange(recording.valid), size)
 
 
-def drawn(fixture) -> jax.Array:
-    """The recorded random sides, [episodes time entities]."""
-    return jnp.asarray(np.repeat(fixture["side"][:, None].astype(int), fixture["entities"].shape[1], axis=1))
+def drawn(fixture, of: Episode) -> jax.Array:
+    """The recorded random sides at every instant of these episodes."""
+    return jnp.asarray(fixture["side"].astype(int))[of.number]
 
 
 def sides(path: Path, fixture) -> jax.Array:
     """What the fixture's method makes of them."""
-    group = episodes(fixture).observations.group
-    made = {"refil_fixed_oracle": group, "refil_randomized_oracle": 2 * group + drawn(fixture)}
-    return made.get(method_name(path), drawn(fixture))
+    recorded = episodes(fixture)
+    group, random = recorded.observations.group, drawn(fixture, recorded)
+    made = {"refil_fixed_oracle": group, "refil_randomized_oracle": 2 * group + random}
+    return made.get(method_name(path), random)
 
 
 def model(path: Path, fixture, prefix: str = "") -> Model:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refil import experiment, runs, train
+from refil import experiment, plugins, runs, train
 from tests.training import small
 
 ROOT = Path(__file__).parent.parent
@@ -48,21 +48,38 @@ def test_every_file_that_the_documents_link_to_exists(page):
             assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_every_option_in_the_documents_exists(page):
-    from refil import experiment, plugins
-    from refil.commands import battle, bench, evaluate, habits, plot, sweep, watch
-    from refil.commands import list as listing
+@pytest.fixture(scope="module")
+def known() -> dict[str, set[str]]:
+    """Every command's options."""
+    found = {}
+    for command in plugins.names("refil.commands"):
+        module = plugins.load("refil.commands", command)
+        found[command] = {"--help"}
+        if command in ("train", "bench"):  # which take what the environment and the method have
+            found[command] |= {"--out", "--config", "--resume", "--method"}
+            for method in plugins.names("refil.methods"):
+                found[command] |= set(option_names(experiment.default("group_matching", method).options))
+            found[command] |= set(option_names(experiment.default("3-8sz", "refil").options))
+        options = module.Measure if command == "bench" else module.Options
+        found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(options)}
+        found[command] |= {re.sub(r"(\.|^--)(?=[^.]+$)", r"\1no-", option) for option in found[command]}  # switched off
+    return found
 
-    known = {"--help", "--out", "--config", "--resume", "--method"}
-    for method in plugins.names("refil.methods"):
-        known |= set(option_names(experiment.default("group_matching", method).options))
-    known |= set(option_names(experiment.default("3-8sz", "refil").options))
-    for command in (*(module.Options for module in (battle, evaluate, habits, plot, sweep, watch, listing)), bench.Measure):
-        known |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(command)}
-    known |= {re.sub(r"(\.|^--)(?=[^.]+$)", r"\1no-", option) for option in known}  # switched off
-    for option in re.findall(r"(?<![\w-])--[a-z][\w.-]*", page.read_text()):
-        assert option.rstrip(".") in known, option
+
+OPTION = r"(?<![\w-])--[a-z][\w.-]*"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_option_in_the_documents_exists(page, known):
+    everywhere = set.union(*known.values())
+    for option in re.findall(OPTION, page.read_text()):
+        assert option.rstrip(".") in everywhere, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_command_in_the_documents_has_its_options(page, known):
+    for command, rest in re.findall(r"(?:^ {4}|`)refil (\w+)([^`#\n]*)", page.read_text(), re.MULTILINE):
+        assert set(re.findall(OPTION, rest)) <= known[command], f"refil {command}{rest}"
 
 
 def option_names(settings, path=()):

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import devices, experiment, improve, loop
+from refil import devices, experiment, fold, improve, loop
 from refil.loop import Training
+from refil.nets import attention_kernel, gru_kernel
 from tests.training import run, small
 
 
@@ -107,6 +108,28 @@ def test_on_a_gpu_kernels_that_overlap_compute_the_same():
     assert devices.known_options()
     assert_models_close(*ends)
     np.testing.assert_array_equal(ends[0].env_steps, ends[1].env_steps)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_an_update_with_kernels_is_the_plain_one(monkeypatch):
+    asked = experiment.default("3-8sz", "refil")
+    built = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=(0.55,))).build()
+    training = jax.jit(partial(loop.begin, built))()
+    batch = jax.jit(partial(loop.play_on, built))(training)
+    batch = replace(batch, valid=batch.valid & (jnp.arange(batch.valid.shape[-1]) < 60))  # which can be folded
+    places, keys = jax.vmap(fold.arrange)(batch.valid), jax.random.split(jax.random.key(0), 1)
+    (size,) = improve.sizes(built)
+    assert fold.fits(places, size).all()
+
+    def gradient(size):
+        return jax.jit(partial(improve.gradients, built, size))(training.learner, batch, places, keys)[0]
+
+    fast = gradient(size), gradient(None)
+    for module in (gru_kernel, attention_kernel):
+        monkeypatch.setattr(module, "available", lambda: False)
+    plain = gradient(None)
+    for each in fast:
+        assert float(jnp.linalg.norm(each - plain) / jnp.linalg.norm(plain)) < 1e-4
 
 
 def test_groups_are_equal_and_not_too_large(monkeypatch):

@@ -1,6 +1,7 @@
 """Our numbers are the authors' numbers, for every fixture in the folder that REFIL_GOLDEN names."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 
 from refil import imagination, learn, plugins, td
 from tests import parity
+from tests.gpu import as_on_a_gpu
 
 FOLDER = Path(os.environ.get("REFIL_GOLDEN", Path(__file__).parent / "golden"))
 FIXTURES = sorted(path for path in FOLDER.glob("*.npz") if not path.stem.startswith("starcraft_"))
@@ -76,14 +78,21 @@ def test_mixing_views_are_the_recorded_masks(path):
     np.testing.assert_array_equal(across[:, :1], fixture["mixer_mask_out"][:, :, :agents].astype(bool))
 
 
-def test_three_updates_are_the_recorded_ones(path, monkeypatch):
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "folded, as on a GPU"])
+def test_three_updates_are_the_recorded_ones(path, fast, monkeypatch):
+    """Plain ones, and with everything that makes them faster."""
     fixture = np.load(path)
-    method, episodes = parity.build(path, fixture), parity.episodes(fixture)
-    monkeypatch.setattr("refil.methods._factored.draw_sides", lambda *_: parity.drawn(fixture)[None])
+    method, episodes = parity.build(path, fixture), parity.episodes(fixture, folded=fast)
+    monkeypatch.setattr("refil.methods._factored.draw_sides", lambda episodes, *_: parity.drawn(fixture, episodes)[None])
+    called = as_on_a_gpu(monkeypatch) if fast else set()
     optimiser = learn.rmsprop(5e-4, 10.0)
     learner = learn.learner(parity.model(path, fixture), parity.model(path, fixture, "target_"), optimiser)
+    update = jax.jit(partial(learn.update, method, optimiser))
     for loss, norm in zip(fixture["loss"], fixture["grad_norm"], strict=True):
-        learner, metrics = learn.update(method, optimiser, learner, episodes, jax.random.key(0))
+        learner, metrics = update(learner, episodes, jax.random.key(0))
         np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-5)
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
     parity.assert_models_close(learner.model, parity.model(path, fixture, "after/"), 1e-4)
+    pooling, recurrent = "pooling" in path.stem, "agent/rnn.weight_hh" in fixture
+    kernels = ({"gather"} if not pooling else set()) | ({"remember", "trace_back"} if recurrent else set())
+    assert called == (kernels if fast else set())

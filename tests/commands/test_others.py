@@ -153,10 +153,12 @@ def test_list_names_methods_and_environments(refil):
         assert name in text
 
 
-def test_bench_prints_json_with_the_promised_keys(refil):
+def test_bench_prints_json_with_the_promised_keys_and_writes_a_trace(refil, tmp_path):
     game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
     short = ["--batch", "5", "--steps", "6", "--fold", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]
-    result = json.loads(refil("bench", "group_matching", "--method", "vdn_attention", *game, *short)[0])
+    trace = ["--profile", str(tmp_path)]
+    result = json.loads(refil("bench", "group_matching", "--method", "vdn_attention", *game, *short, *trace)[0])
+    assert list(tmp_path.rglob("*.xplane.pb"))
     speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "minutes_for_10m", "compile_s", "compile_again_s"}
     parts = {"ms_to_recall", "ms_to_value", "ms_to_blame", "ms_to_change"}
     assert set(result) == speeds | parts | {"replay_bytes", "device", "envs", "seeds"}

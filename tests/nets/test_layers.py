@@ -74,8 +74,13 @@ def test_a_bias_may_be_a_row_of_the_weights(inputs):
     assert wide[0].shape[-1] == len(wide[1]) == -(-(inputs + 1) // ALIGNED) * ALIGNED
     np.testing.assert_allclose(multiply(*wide), layer(rows), atol=1e-6)
 
-    ours = jax.grad(lambda layer: (multiply(*aligned(rows, layer.weight, layer.bias)) ** 2).sum())(layer)
-    theirs = jax.grad(lambda layer: ((rows @ layer.weight + layer.bias) ** 2).sum())(layer)
+    def ours(layer, rows):
+        return (multiply(*aligned(rows, layer.weight, layer.bias)) ** 2).sum()
+
+    def theirs(layer, rows):
+        return ((rows @ layer.weight + layer.bias) ** 2).sum()
+
+    ours, theirs = (jax.grad(total, argnums=(0, 1))(layer, rows) for total in (ours, theirs))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4), ours, theirs)
 
 

@@ -1,5 +1,6 @@
 """The devices that train: how seeds are shared out among several, how programs are compiled, what memory was used."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -9,6 +10,8 @@ import jax
 from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
+
+from refil.settings import Refused
 
 SEEDS = PartitionSpec("seeds")  # arrays whose first axis is shared out
 Option = str | bool | int
@@ -30,6 +33,13 @@ class Devices:
 
     def __len__(self) -> int:
         return self.mesh.size
+
+    def check_room(self, tree: PyTree) -> None:
+        """Refuse a state that is larger than the memory: a CPU would wait for it for ever."""
+        needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) / len(self)
+        if needed > (there := memory_bytes()):
+            size = f"{needed / 1e9:,.1f} GB of memory where there are {there / 1e9:,.1f}"
+            raise Refused(f"episodes and networks would take {size}: --buffer or --seeds is too large")
 
     def share_out(self, tree: PyTree) -> PyTree:
         """The same arrays, each seed's part on its device."""
@@ -82,6 +92,12 @@ def are_known(options: dict[str, Option]) -> bool:
     except JaxRuntimeError:
         return False
     return True
+
+
+def memory_bytes() -> int:
+    """What the first device may hold; the machine's memory where the device does not tell."""
+    used = jax.devices()[0].memory_stats()
+    return used["bytes_limit"] if used else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def peak_bytes() -> dict[str, int]:

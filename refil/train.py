@@ -96,6 +96,7 @@ class Session:
     def start(self, resume: bool) -> Training:
         """A fresh state, or the saved one, and all that takes long compiled, unless there is nothing left to do."""
         begin = jax.jit(partial(loop.begin, self.loop)).lower()
+        self.devices.check_room(begin.out_info)
         like = self.devices.shapes_shared_out(begin.out_info)
         if resume and self.folder.saved:
             training = self.devices.share_out(self.restored(like))

@@ -216,6 +216,14 @@ def test_a_save_reads_nothing_and_writes_models_first(tmp_path, monkeypatch):
     assert seen == [[0]]
 
 
+def test_what_has_no_room_is_refused_before_anything_is_made(tmp_path):
+    asked = small(buffer=10**9)
+    run = runs.create(tmp_path / "run", asked)
+    with pytest.raises(Refused, match=r"would take [\d,.]+ GB of memory where there are .*: --buffer or --seeds is too large"):
+        train.run(asked, run)
+    assert not (run.path / runs.METRICS).exists()
+
+
 def test_a_save_that_fails_ends_training(tmp_path, monkeypatch):
     def save(self, *arguments):
         raise Refused("the disk is full")

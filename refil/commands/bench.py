@@ -92,7 +92,9 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
     from refil import improve, loop, schedule
 
     built, options = asked.build(), asked.options
-    training = jax.jit(partial(loop.begin, built))()
+    begin = jax.jit(partial(loop.begin, built)).lower()
+    devices.Devices(1).check_room(begin.out_info)
+    training = begin.compile()()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
     (learn, play), compile_s, compile_again_s = compile_twice(built, training)
     while int(training.episodes[0]) < options.batch:  # until there is enough to learn from

@@ -30,7 +30,7 @@ class Options(Schedule):
 
     save_every: Amount = 5.0  # minutes between saves
     condense: bool = False  # save of episodes only what they can be played again from: of battles a fortieth
-    stop_after: Amount | None = None  # minutes after which to save and stop
+    stop_after: Amount | None = None  # minutes, compiling included, after which to save and stop this time
     tensorboard: bool = False  # write TensorBoard events into the run's folder
     wandb: str | None = None  # log to this Weights & Biases project
     precision: Precision = "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
@@ -76,8 +76,9 @@ class Experiment:
         return {"env": {"name": self.env} | env, "method": {"name": self.method} | method}
 
     def to_json(self) -> str:
-        """Text that `read` turns back."""
-        return json.dumps(dataclasses.asdict(self.options) | self.parts(), indent=2) + "\n"
+        """Text that `read` turns back, but for when to stop, which holds for one process."""
+        options = dataclasses.replace(self.options, stop_after=None)
+        return json.dumps(dataclasses.asdict(options) | self.parts(), indent=2) + "\n"
 
 
 def check_method(method: Any, name: str) -> None:

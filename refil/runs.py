@@ -46,6 +46,10 @@ class Run:
         """What is trained here."""
         return experiment.read(files.read_text(self.path / CONFIG), str(self.path / CONFIG))
 
+    def keep_experiment(self, asked: Experiment) -> None:
+        """Note what is trained here."""
+        files.write_whole(self.path / CONFIG, asked.to_json().encode())
+
     @property
     def seeds(self) -> list[int]:
         """The seeds that have a model here."""
@@ -156,14 +160,15 @@ class Run:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
 
 
-def create(path: Path, config: Experiment) -> Run:
+def create(path: Path, asked: Experiment) -> Run:
     """A new run's folder; one in which nothing has come of a run yet is as good as new."""
     begun = [path / name for name in (METRICS, TRAINING) if (path / name).exists()]
     if any(file.stat().st_size for file in begun):
         raise Refused(f"{path} holds a run already: 'refil train --resume {path}' continues it, or choose another --out")
     files.make_folder(path)
-    files.write_whole(path / CONFIG, config.to_json().encode())
-    return Run(path)
+    run = Run(path)
+    run.keep_experiment(asked)
+    return run
 
 
 def existing(path: Path) -> Run:

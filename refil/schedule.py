@@ -35,7 +35,7 @@ class Schedule:
     eval_episodes: Count = Defaults.eval_episodes  # greedy episodes in an evaluation
     log_every: Count = 200  # episodes between lines of metrics
     # shares of its instants onto which a batch of short episodes is folded if it fits, the smallest first, which changes
-    # nothing that is learned; each is compiled on its own, which pays in long runs of several seeds (none: --fold alone)
+    # nothing but rounding; each is compiled on its own, which pays in long runs of several seeds (none: --fold alone)
     fold: tuple[Share, ...] = Defaults.fold
     mask_dead: bool = False  # treat dead entities as absent
 

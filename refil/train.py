@@ -31,8 +31,8 @@ def run(experiment: Experiment, folder: runs.Run, resume: bool = False) -> bool:
     """Train until the steps are done (True) or something stops it (False); either way everything is saved."""
     with ExitStack() as stack:
         logs = loggers.open_all(experiment, folder.path, stack)
-        stopped = stack.enter_context(stop_requests(experiment.options.stop_after))
         display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds))
+        stopped = stack.enter_context(stop_requests(experiment.options.stop_after, display.tell))
         threads = stack.enter_context(ThreadPoolExecutor())
         return Session(experiment, folder, display, logs, threads).go_on(resume, stopped)
 
@@ -45,7 +45,7 @@ class Session:
     ) -> None:
         self.folder, self.display, self.logs, self.threads = folder, display, logs, threads
         loop_ = self.loop = experiment.build()
-        self.parts = experiment.parts()
+        self.experiment, self.parts = experiment, experiment.parts()
         self.devices = Devices(loop_.schedule.seeds)
         self.play = devices.jit(self.devices.each(partial(loop.play_on, loop_)))
         self.learn = devices.jit(self.devices.each(partial(loop.learn_from, loop_)), donate_argnums=0)
@@ -72,6 +72,7 @@ class Session:
         if self.done(training):
             self.complete_models(training)
             return True  # and what was saved of it stays as it is
+        self.folder.keep_experiment(self.experiment)  # now that it goes on, as it was asked for
         self.display.say(f"compiled after {saved_at - opened:.1f} s")
         played = self.play(training)
         while not self.done(training) and not stopped():
@@ -219,8 +220,8 @@ def means(lines: list[dict[str, Any]]) -> dict[str, float]:
 
 
 @contextmanager
-def stop_requests(minutes: float | None) -> Iterator[Callable[[], bool]]:
-    """Whether it is time to stop: after so many minutes, or on Ctrl-C or SIGTERM (a second one stops at once)."""
+def stop_requests(minutes: float | None, tell: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
+    """Whether it is time to stop: after so many minutes, or on Ctrl-C or SIGTERM (a second one stops without saving)."""
     asked: list[int] = []
     end = time.monotonic() + 60 * minutes if minutes is not None else math.inf
 
@@ -228,6 +229,7 @@ def stop_requests(minutes: float | None) -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(number)
+        tell("Stopping as soon as this can be saved; once more to stop without saving.")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -43,6 +43,10 @@ def test_what_is_wrong_in_a_file_of_ones_own_is_not_told_of_the_config(tmp_path)
         experiment.read(text, "config.json")
 
 
+def test_when_to_stop_is_not_kept():
+    assert experiment.read(small(stop_after=1.0).to_json(), "here") == small()
+
+
 def test_another_environment_or_method_is_another_experiment():
     saved = small()
     assert experiment.differences(saved, saved) == {}

@@ -39,7 +39,8 @@ train_steps_per_s: environment steps a second of the whole training loop, all se
 minutes_for_10m: minutes that 10 million steps of each seed would take at that rate, without evaluations; with learning,
 episodes change in length.
 
-compile_s: seconds until that loop is traced and compiled; compile_again_s: when it has been compiled on this machine before.
+compile_s: seconds until that loop is traced and compiled; compile_again_s: when JAX's compilation cache has it (kept by itself
+on a GPU, elsewhere where JAX_COMPILATION_CACHE_DIR says).
 
 replay_bytes: the memory that all seeds' episodes take; peak_bytes: the most device memory in use, where the device tells.
 
@@ -59,7 +60,7 @@ class Measure(Options):
     repeats: Count = 5  # how often each thing is timed; the median counts
     random: bool = False  # measure the environment alone, with random actions
     parts: bool = False  # time the parts of an update as well, which takes as long again to compile
-    profile: Path | None = None  # write a trace of some iterations into this folder, for TensorBoard or Perfetto
+    profile: Path | None = None  # write a trace of an iteration into this folder, for TensorBoard or Perfetto
 
 
 def main(arguments: list[str]) -> None:

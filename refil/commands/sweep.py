@@ -86,7 +86,8 @@ def wanted(default: Experiment, options: Options) -> Experiment:
 
 def check_same(path: Path, asked: Experiment) -> None:
     """Refuse a folder that holds another run than the one asked for."""
-    saved, allowed = runs.existing(path).experiment, {*CHANGEABLE, *(UNSEEN if finished(path, asked) else ())}
+    saved, done = runs.existing(path).experiment, finished(path, asked)
+    allowed = {*CHANGEABLE, *UNSEEN} - {"--steps"} if done else {*CHANGEABLE}  # one with more steps is another curve
     if changed := experiment.differences(saved, asked).keys() - allowed:
         raise Refused(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
 
@@ -103,8 +104,6 @@ def complete(asked: Experiment, path: Path, end: float | None) -> bool:
             return True
         if end is not None and end - time.monotonic() < TO_BEGIN:
             return False
-        if resume:
-            files.write_whole(path / runs.CONFIG, asked.to_json().encode())
         run = runs.existing(path) if resume else runs.create(path, asked)
         if end is not None:
             asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))

@@ -99,7 +99,6 @@ def resume(words: Words, rest: list[str]) -> tuple[bool, Run]:
         asked = experiment.continued(saved, parse(words, saved, rest))
         check_steps(run, saved, asked)
         asked.build()
-        files.write_whole(run.path / runs.CONFIG, asked.to_json().encode())
         return trained(asked, run, resume=True), run
 
 

@@ -200,6 +200,9 @@ def test_a_sweep_takes_finished_runs_that_were_folded_otherwise_but_goes_on_with
     config.write_text(usual)
     assert refil(*words, "--steps", "1000")[2] == 0
     assert runs.existing(config.parent).experiment.options.steps == 1000
+    _, error, code = refil(*words, "--steps", "60")
+    assert code == 2
+    assert "other options: --steps" in error
 
 
 MINE = """

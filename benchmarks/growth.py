@@ -82,10 +82,9 @@ def measure(folder: Path, env: str, options: dict[str, int]) -> None:
     buffer = max(LEAST_EPISODES, wanted["envs"], wanted["batch"])
     asked = experiment.default(env, "refil")
     world = replace(asked.options.env, limit=wanted.get("limit"))
-    every_action_random = {"epsilon_finish": 1.0}
-    asked = replace(
-        asked, options=replace(asked.options, env=world, precision="bf16", buffer=buffer, **counts, **every_action_random)
-    )
+    # Every action is random from beginning to end, however many episodes an iteration has.
+    changed = replace(asked.options, env=world, precision="bf16", buffer=buffer, epsilon_finish=1.0, **counts)
+    asked = replace(asked, options=changed)
     with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)  # compilers share the device, on which XLA tries out tilings
         built = asked.build()

@@ -34,13 +34,6 @@ class Devices:
     def __len__(self) -> int:
         return self.mesh.size
 
-    def check_room(self, tree: PyTree) -> None:
-        """Refuse a state that is larger than the memory: a CPU would wait for it for ever."""
-        needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree)) / len(self)
-        if needed > (there := memory_bytes()):
-            size = f"{needed / 1e9:,.1f} GB of memory where there are {there / 1e9:,.1f}"
-            raise Refused(f"episodes and networks would take {size}: --buffer or --seeds is too large")
-
     def share_out(self, tree: PyTree) -> PyTree:
         """The same arrays, each seed's part on its device."""
         return tree if len(self) == 1 else jax.device_put(tree, NamedSharding(self.mesh, SEEDS))
@@ -98,6 +91,14 @@ def memory_bytes() -> int:
     """What the first device may hold; the machine's memory where the device does not tell."""
     used = jax.devices()[0].memory_stats()
     return used["bytes_limit"] if used else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_room(training: PyTree, among: int = 1) -> None:
+    """Refuse a state, shared out among so many devices, that is larger than the memory: a CPU would wait for it for ever."""
+    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(training)) / among
+    if needed > (there := memory_bytes()):
+        size = f"{needed / 1e9:,.1f} GB of memory where there are {there / 1e9:,.1f}"
+        raise Refused(f"episodes and networks would take {size}: --buffer or --seeds is too large")
 
 
 def peak_bytes() -> dict[str, int]:

@@ -146,7 +146,7 @@ def read(text: str, source: str) -> Experiment:
 
 
 def differences(saved: Experiment, asked: Experiment) -> dict[str, tuple[Any, Any]]:
-    """In what two experiments differ, as it is typed, with both values; of others than the same parts these alone."""
+    """In what two experiments differ, as typed, with both values; options only where environment and method are the same."""
     names = {"ENV": (saved.env, asked.env), "--method": (saved.method, asked.method)}
     other = {name: pair for name, pair in names.items() if pair[0] != pair[1]}
     return other or settings.differences(saved.options, asked.options)

@@ -144,10 +144,10 @@ class Run:
             raise Refused(f"{metrics} is shorter than it was when {TRAINING} was written; the two do not belong together")
         return training, float(notes["seconds"])
 
-    def save_models(self, models: Model, seeds: list[int], parts: dict[str, Any]) -> None:
-        """One file for each seed, with the environment and the method. What other models won by task is no longer true."""
+    def save_models(self, models: Model, seeds: list[int], trained: Experiment) -> None:
+        """One file for each seed; it also says what it was trained for. What other models won by task is no longer true."""
         (self.path / BY_TASK).unlink(missing_ok=True)
-        models, notes = jax.device_get(models), {"trained": json.dumps(parts)}
+        models, notes = jax.device_get(models), {"trained": json.dumps(trained.parts())}
         for row, seed in enumerate(seeds):
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
             files.write_arrays(self.path / f"model_seed_{seed}.safetensors", model, notes)

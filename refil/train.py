@@ -44,8 +44,8 @@ class Session:
         self, experiment: Experiment, folder: runs.Run, display: Display, logs: list[loggers.Log], threads: ThreadPoolExecutor
     ) -> None:
         self.folder, self.display, self.logs, self.threads = folder, display, logs, threads
+        self.experiment = experiment
         loop_ = self.loop = experiment.build()
-        self.experiment, self.parts = experiment, experiment.parts()
         self.devices = Devices(loop_.schedule.seeds)
         self.play = devices.jit(self.devices.each(partial(loop.play_on, loop_)))
         self.learn = devices.jit(self.devices.each(partial(loop.learn_from, loop_)), donate_argnums=0)
@@ -97,7 +97,7 @@ class Session:
     def start(self, resume: bool) -> Training:
         """A fresh state, or the saved one, and all that takes long compiled, unless there is nothing left to do."""
         begin = jax.jit(partial(loop.begin, self.loop)).lower()
-        self.devices.check_room(begin.out_info)
+        devices.check_room(begin.out_info, len(self.devices))
         like = self.devices.shapes_shared_out(begin.out_info)
         if resume and self.folder.saved:
             training = self.devices.share_out(self.restored(like))
@@ -184,14 +184,14 @@ class Session:
         if self.loop.schedule.condense:
             condensed, left = self.condensed(training)
             training, whole = with_episodes(training, (condensed, left)), len(left.places)
-        self.folder.save_models(models, seeds, self.parts)  # first: where training is saved as done, so are its models
+        self.folder.save_models(models, seeds, self.experiment)  # first: where training is saved as done, so are its models
         self.folder.save(training, seconds, metrics_bytes, whole)
 
     def complete_models(self, training: Training) -> None:
         """Write the models of a finished run, if there are some that somebody has left away."""
         seeds = np.asarray(training.seed).tolist()
         if not set(seeds) <= set(self.folder.seeds):
-            self.folder.save_models(training.learner.model, seeds, self.parts)
+            self.folder.save_models(training.learner.model, seeds, self.experiment)
 
     def condensed(self, training: Training) -> tuple[Condensed, Uncondensed]:
         """All episodes in little space, and those whole that would not come back to the last bit."""

@@ -139,6 +139,6 @@ def test_what_other_models_won_by_task_is_forgotten(tmp_path):
     run.keep_by_task(4, {"a": [1, 2]})
     assert run.by_task() == {"a": [0.25, 0.5]}
     models = jax.vmap(run.experiment.build().method.init)(jax.random.split(jax.random.key(0), 1))
-    run.save_models(models, [0], run.experiment.parts())
+    run.save_models(models, [0], run.experiment)
     with pytest.raises(Refused, match="--by-task"):
         run.by_task()

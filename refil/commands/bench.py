@@ -94,7 +94,7 @@ def bench(asked: Experiment, measure: Measure) -> dict[str, Any]:
 
     built, options = asked.build(), asked.options
     begin = jax.jit(partial(loop.begin, built)).lower()
-    devices.Devices(1).check_room(begin.out_info)
+    devices.check_room(begin.out_info)
     training = begin.compile()()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(training.replay))
     (learn, play), compile_s, compile_again_s = compile_twice(built, training)

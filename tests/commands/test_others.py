@@ -266,7 +266,7 @@ def small_team(env, folder):
     asked = replace(asked, options=replace(asked.options, method=small_net, env=replace(asked.options.env, limit=10)))
     team = runs.create(folder, asked)
     models = jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2))
-    team.save_models(models, [0, 1], asked.parts())
+    team.save_models(models, [0, 1], asked)
     return team
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from refil import plugins
-from refil.commands.bench import RANDOM_STEPS, play_at_random, seconds
+from refil.cli.bench import RANDOM_STEPS, play_at_random, seconds
 
 REPEATS = 5
 

@@ -24,7 +24,9 @@ from pathlib import Path
 import jax
 from matplotlib.figure import Figure
 
-from refil import devices, experiment, files, loop
+from refil.storage import serialization
+from refil.training import config, devices
+from refil.training.replay import loop
 
 Case = tuple[str, dict[str, int]]  # an environment, and options that are not the usual ones
 USUAL = {"envs": 128, "seeds": 1, "batch": 32}
@@ -54,7 +56,7 @@ def main() -> None:
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     folder, at_once = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else 4
-    files.make_folder(folder)
+    serialization.make_folder(folder)
     kept = folder / "growth.jsonl"
     known = {each["case"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     cases = {name_of(case): case for rows in GROWING.values() for _, case in rows}
@@ -63,10 +65,10 @@ def main() -> None:
         missing = [pool.submit(in_a_process, folder, case) for case in wanted]
         for found in (each.result() for each in as_completed(missing)):
             known[found["case"]] = found
-            files.write_whole(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
+            serialization.write_atomic(kept, "".join(json.dumps(each) + "\n" for each in known.values()).encode())
             print(json.dumps(found), flush=True)
-    files.write_whole(folder / "growth.md", ("\n".join(table(known)) + "\n").encode())
-    files.save_figure(drawn(known), folder / "growth.png")
+    serialization.write_atomic(folder / "growth.md", ("\n".join(table(known)) + "\n").encode())
+    serialization.save_figure(drawn(known), folder / "growth.png")
 
 
 def in_a_process(folder: Path, case: Case) -> dict:
@@ -80,7 +82,7 @@ def measure(folder: Path, env: str, options: dict[str, int]) -> None:
     wanted = USUAL | options
     counts = {name: wanted[name] for name in USUAL}
     buffer = max(LEAST_EPISODES, wanted["envs"], wanted["batch"])
-    asked = experiment.default(env, "refil")
+    asked = config.default(env, "refil")
     world = replace(asked.options.env, limit=wanted.get("limit"))
     # Every action is random from beginning to end, however many episodes an iteration has.
     changed = replace(asked.options, env=world, precision="bf16", buffer=buffer, epsilon_finish=1.0, **counts)

@@ -55,7 +55,7 @@ class Kernel:
 
 def compiled_for_h200(function, *arguments) -> str:
     """The program that XLA makes of a function, as text."""
-    from refil.devices import OPTIONS
+    from refil.training.devices import OPTIONS
 
     known = xla_bridge.canonicalize_platform  # it would look for a GPU
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
@@ -106,45 +106,47 @@ def kernels(program: str) -> list[Kernel]:
 
 def update(asked):
     """Eight updates of each seed, folded onto the first size that they may be folded onto, and what they take."""
-    from refil import collect, fold, improve, loop
+    from refil import rollout
+    from refil.training.replay import loop, packing
+    from refil.training.replay import update as improve
 
     built = asked.build()
     size = (*improve.sizes(built), None)[0]
     begun = jax.eval_shape(lambda: loop.begin(built))
 
     def learn(learner, metrics, batches, episodes, words, ready):
-        places = jax.vmap(jax.vmap(fold.arrange))(batches.valid)
+        places = jax.vmap(jax.vmap(packing.arrange))(batches.valid)
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
 
         def step(so_far, now):
             gradient, found = improve.gradients(built, size, so_far[0], *now)
             after = improve.follow_all(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
-            return jax.tree.map(partial(collect.keep, ready), after, so_far), None
+            return jax.tree.map(partial(rollout.keep, ready), after, so_far), None
 
         return jax.lax.scan(step, (learner, metrics), (batches, places, keys))[0]
 
     seeds, updates = asked.options.seeds, asked.options.envs
     batches = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((updates, seeds, asked.options.batch, *leaf.shape[2:]), leaf.dtype),
-        begun.replay.recordings,
+        begun.replay.trajectories,
     )
     words, ready = jax.ShapeDtypeStruct((updates, seeds, 2), jnp.uint32), jax.ShapeDtypeStruct((seeds,), bool)
     return learn, (begun.learner, begun.metrics, batches, begun.episodes, words, ready)
 
 
 def main() -> None:
-    """Count, and print."""
-    from refil import experiment
+    """PositiveInt, and print."""
+    from refil.training import config
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("env")
     parser.add_argument("method")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--fold", type=float, help="share of a batch's instants onto which it is folded (1: not folded)")
-    parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="tf32")
+    parser.add_argument("--precision", choices=list(config.PRODUCTS), default="tf32")
     parser.add_argument("--top", type=int, default=20)
     given = parser.parse_args()
-    asked = experiment.default(given.env, given.method)
+    asked = config.default(given.env, given.method)
     shares = asked.options.fold if given.fold is None else (given.fold,)
     asked = replace(asked, options=replace(asked.options, seeds=given.seeds, precision=given.precision, fold=shares))
     function, arguments = update(asked)

@@ -20,9 +20,12 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
 from jaxtyping import Array, Float
 
-from refil import collect, experiment, learn, runs
-from refil.schedule import Loop
-from refil.types import Model, Recording
+from refil import rollout
+from refil.storage import run_dir
+from refil.training import config
+from refil.training.replay import learner as learn
+from refil.training.setup import Loop
+from refil.types import Model, Trajectory
 
 BATCHES_OF = 32  # episodes, as the paper's
 TF32 = 8, 10  # bits of its exponent and of its fraction
@@ -35,11 +38,11 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--batches", type=int, default=3)
     given = parser.parse_args()
-    run = runs.existing(given.run)
+    run = run_dir.existing(given.run)
     built = run.experiment.build()
     models = jax.tree.map(jnp.asarray, run.load_models(built.method.init(jax.random.key(0))))
-    play = jax.jit(partial(collect.random_tasks, built.env, envs=BATCHES_OF))
-    worked_out = {name: loss_and_gradient(built, name) for name in experiment.PRODUCTS}
+    play = jax.jit(partial(rollout.random_tasks, built.env, envs=BATCHES_OF))
+    worked_out = {name: loss_and_gradient(built, name) for name in config.PRODUCTS}
     print(f"{run.experiment.method} on {run.experiment.env}, {given.batches} batches of {BATCHES_OF} episodes")
     for row, seed in enumerate(run.seeds):
         one = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], models)
@@ -60,16 +63,16 @@ def told(found: dict[str, tuple[Float[Array, "batches 1"], Float[Array, "batches
     yield ", ".join([*parts, f"of another batch {span(apart(jnp.roll(gradient, 1, axis=0), gradient))}"])
 
 
-def loss_and_gradient(built: Loop, precision: str) -> Callable[[Model, Recording, Array], Both]:
+def loss_and_gradient(built: Loop, precision: str) -> Callable[[Model, Trajectory, Array], Both]:
     """Of a batch, with products and rows of this precision."""
 
-    def worked_out(model: Model, batch: Recording, key: Array) -> Both:
-        learner, episodes = learn.learner(model, model, built.optimiser), collect.recall(built.env, batch)
-        gradient, said = learn.gradient(built.method, learner, episodes, key, experiment.ACTIVATIONS[precision])
+    def worked_out(model: Model, batch: Trajectory, key: Array) -> Both:
+        learner, episodes = learn.learner(model, model, built.optimiser), rollout.recall(built.env, batch)
+        gradient, said = learn.gradient(built.method, learner, episodes, key, config.ACTIVATIONS[precision])
         return said["loss"][None], gradient
 
     def at_this_precision(*arguments: object) -> Both:
-        with jax.default_matmul_precision(experiment.PRODUCTS[precision]):
+        with jax.default_matmul_precision(config.PRODUCTS[precision]):
             return compiled(*arguments)
 
     emulated = precision == "tf32" and jax.default_backend() != "gpu"

@@ -18,10 +18,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from refil import devices, experiment, loop, runs
-from refil.loop import Training
-from refil.schedule import Loop
 from refil.settings import LARGEST
+from refil.storage import run_dir
+from refil.training import config, devices
+from refil.training.replay import loop
+from refil.training.replay.loop import TrainState
+from refil.training.setup import Loop
 from refil.types import Model
 
 NOT_COUNTED = 4  # rounds: until replay holds several, and everything has been called
@@ -31,7 +33,7 @@ ROUNDS_KEPT = 10  # in replay
 def main() -> None:
     """Measure, and print."""
     given = arguments()
-    run = runs.existing(given.run)
+    run = run_dir.existing(given.run)
     options = run.experiment.options
     buffer = max(ROUNDS_KEPT * given.envs, options.batch)
     size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": LARGEST}
@@ -57,13 +59,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's instants, or none; by default the run's")
-    parser.add_argument("--precision", choices=list(experiment.PRODUCTS), default="bf16")
+    parser.add_argument("--precision", choices=list(config.PRODUCTS), default="bf16")
     parser.add_argument("--envs", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=12)
     return parser.parse_args()
 
 
-def having_learned(built: Loop, models: Model) -> Training:
+def having_learned(built: Loop, models: Model) -> TrainState:
     """The start of training, but with these networks, and as little exploring as in the end."""
     training = jax.jit(partial(loop.begin, built))()
     rows = jax.vmap(training.learner.layout.row)(jax.tree.map(jnp.asarray, models))

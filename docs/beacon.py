@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from refil.settings import Count
+from refil.settings import PositiveInt
 from refil.types import Defaults, Env, Observation, Outcome, Spec
 
 MOST = 4  # agents
@@ -18,8 +18,8 @@ DEFAULTS = Defaults(steps=20_000, buffer=1000, epsilon_steps=5000, eval_every=20
 class Config:
     """Options, which become --env.cells and --env.horizon."""
 
-    cells: Count = 5  # places on the line
-    horizon: Count = 8  # steps after which an episode is cut off
+    cells: PositiveInt = 5  # places on the line
+    horizon: PositiveInt = 8  # steps after which an episode is cut off
 
 
 class State(eqx.Module):

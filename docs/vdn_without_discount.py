@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import plain
-from refil.methods._networks import UtilityOptions, summed
+from refil.learning.losses import plain
+from refil.learning.networks import UtilityOptions, summed
 from refil.types import Method, Spec
 
 

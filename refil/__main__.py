@@ -5,12 +5,12 @@ import platform
 import sys
 
 from refil import plugins
-from refil.settings import Refused
+from refil.errors import RefilError
 
-COMMANDS = "refil.commands"
+COMMANDS = "refil.cli"
 # A CPU that cannot join a product and a sum into one operation. Which ones XLA joins depends on the program around them, so
 # that a battle would round differently alone and among others. It costs no time that could be measured.
-UNJOINED = "--xla_cpu_max_isa=AVX"
+NO_FMA = "--xla_cpu_max_isa=AVX"
 
 
 def usage() -> str:
@@ -31,11 +31,11 @@ def usage() -> str:
     )
 
 
-def round_alike() -> None:
+def disable_fma() -> None:
     """Have XLA, which has not started yet, round alike in all programs of a CPU, unless the user asks for another one."""
     flags = os.environ.get("XLA_FLAGS", "")
     if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {UNJOINED}".strip()
+        os.environ["XLA_FLAGS"] = f"{flags} {NO_FMA}".strip()
 
 
 def main() -> None:
@@ -51,10 +51,10 @@ def main() -> None:
         return
     try:
         if arguments[0] not in plugins.names(COMMANDS):
-            raise Refused(f"there is no command {arguments[0]!r}; there are {', '.join(plugins.names(COMMANDS))}")
-        round_alike()
+            raise RefilError(f"there is no command {arguments[0]!r}; there are {', '.join(plugins.names(COMMANDS))}")
+        disable_fma()
         plugins.load(COMMANDS, arguments[0]).main(arguments[1:])
-    except Refused as error:
+    except RefilError as error:
         print(f"refil: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from refil.settings import Refused
+from refil.errors import RefilError
 
 
 def names(package: str) -> list[str]:
@@ -38,7 +38,7 @@ def load(package: str, name: str) -> Any:
             return served
     if name not in names(package):
         advice = " (or give the path of a .py file)" if needed is not None else ""
-        raise Refused(f"{package} has no {name!r}; it has {', '.join(names(package))}{advice}")
+        raise RefilError(f"{package} has no {name!r}; it has {', '.join(names(package))}{advice}")
     return importlib.import_module(f"{package}.{name}")
 
 
@@ -50,7 +50,7 @@ def located(name: str) -> str:
 def load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     """A plug-in outside the package; an error in it is the user's to see, so it passes through."""
     if not path.is_file():
-        raise Refused(f"there is no file {path}")
+        raise RefilError(f"there is no file {path}")
     module_name = f"refil_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
@@ -60,7 +60,7 @@ def load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     spec.loader.exec_module(module)
     for name in needed:
         if not hasattr(module, name):
-            raise Refused(f"{path} has no {name}; it should have {' and '.join(needed)}")
+            raise RefilError(f"{path} has no {name}; it should have {' and '.join(needed)}")
     return module
 
 

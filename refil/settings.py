@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from refil.errors import RefilError
+
 Settings = TypeVar("Settings")
-
-
-class Refused(ValueError):
-    """Something the user asked for cannot be; the message says what and what could."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +26,10 @@ class Range:
 
 
 LARGEST = 10**9  # what is counted on a device has 32 bits, and two such numbers are added there
-Count = Annotated[int, Range(1, LARGEST)]
-Whole = Annotated[int, Range(0, LARGEST)]
-Share = Annotated[float, Range(0, 1)]
-Amount = Annotated[float, Range(0)]
+PositiveInt = Annotated[int, Range(1, LARGEST)]
+NonNegativeInt = Annotated[int, Range(0, LARGEST)]
+UnitFloat = Annotated[float, Range(0, 1)]
+NonNegativeFloat = Annotated[float, Range(0)]
 
 
 def option(path: Sequence[str]) -> str:
@@ -49,7 +47,7 @@ def check(settings: Any, path: tuple[str, ...] = ()) -> None:
         for allowed in ranges(hints[field.name]):
             for number in value if isinstance(value, tuple) else (value,):
                 if number is not None and not allowed.low <= number <= allowed.high:
-                    raise Refused(f"{option(here)} must be {allowed}, not {number}")
+                    raise RefilError(f"{option(here)} must be {allowed}, not {number}")
 
 
 def ranges(hint: Any) -> list[Range]:
@@ -58,7 +56,7 @@ def ranges(hint: Any) -> list[Range]:
     return own + [found for part in get_args(hint) if part is not hint for found in ranges(part)]
 
 
-def lay_under(settings: Settings, defaults: Any) -> Settings:
+def apply_defaults(settings: Settings, defaults: Any) -> Settings:
     """These settings with the defaults of the same names in place of their own."""
     known = {field.name for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
     shared = {field.name: getattr(defaults, field.name) for field in dataclasses.fields(defaults) if field.name in known}
@@ -91,20 +89,20 @@ def from_json(default: Settings, values: Any, path: tuple[str, ...] = ()) -> Set
     """The default with the values of a JSON object in place; names and types must fit."""
     where = option(path) if path else "the config"
     if not isinstance(values, dict):
-        raise Refused(f"{where} should be an object, not {values!r}")
+        raise RefilError(f"{where} should be an object, not {values!r}")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
-            raise Refused(f"{where} has no {name!r}; it has {', '.join(sorted(fields))}")
+            raise RefilError(f"{where} has no {name!r}; it has {', '.join(sorted(fields))}")
     hints = get_type_hints(type(default))
-    read = {name: as_typed(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
+    read = {name: coerce(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
     settings = dataclasses.replace(default, **read)  # type: ignore[type-var]
     if not path:
         check(settings)
     return settings
 
 
-def as_typed(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
+def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     """A JSON value as the option's own type."""
     if dataclasses.is_dataclass(default):
         return from_json(default, value, path)
@@ -115,10 +113,10 @@ def as_typed(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list):
         kind = get_args(hint)[0]
-        return tuple(as_typed(kind(), each, path, kind) for each in value)
+        return tuple(coerce(kind(), each, path, kind) for each in value)
     if type(value) is not type(default):
         kind = "list" if isinstance(default, tuple) else type(default).__name__
-        raise Refused(f"{option(path)} should be of type {kind}, not {json.dumps(value)}")
+        raise RefilError(f"{option(path)} should be of type {kind}, not {json.dumps(value)}")
     if get_origin(hint) is Literal and value not in get_args(hint):
-        raise Refused(f"{option(path)} should be one of {', '.join(get_args(hint))}, not {value}")
+        raise RefilError(f"{option(path)} should be one of {', '.join(get_args(hint))}, not {value}")
     return value

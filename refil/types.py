@@ -18,7 +18,7 @@ State = Any  # whatever an environment needs to go on; a pytree of arrays
 class Spec:
     """Sizes that never change within an environment; `horizon` is the longest an episode can be.
 
-    The last `aimed` of the actions are aimed at an entity each (`Observation.action_for` says at which).
+    The last `aimed` of the actions are aimed at an entity each (`Observation.targeting_action` says at which).
     """
 
     agents: int
@@ -45,7 +45,7 @@ class Observation(eqx.Module):
 
     `present` is false for padding only; a dead unit is present and not `alive` (paper's "inactive").
     `group` is the ground truth that only the oracle methods read.
-    `action_for` is the action that is aimed at an entity, or -1; where no action is aimed at anything it is left out.
+    `targeting_action` is the action that is aimed at an entity, or -1; where no action is aimed at anything it is left out.
     Environments leave `last_action` out: whoever plays or recalls the episode fills it in (-1 before the first action).
     Recalled instants may lie on one line, and then have `turns`; else they lie in rows of time.
     """
@@ -56,12 +56,12 @@ class Observation(eqx.Module):
     visible: Bool[Array, "*batch agents entities"]
     available: Bool[Array, "*batch agents actions"]
     group: Int[Array, "*batch entities"]
-    action_for: Int[Array, "*batch entities"] | None = None
+    targeting_action: Int[Array, "*batch entities"] | None = None
     last_action: Int[Array, "*batch agents"] | None = None
     turns: Turns | None = None
 
     @property
-    def acting(self) -> Bool[Array, "*batch agents"]:
+    def agent_present(self) -> Bool[Array, "*batch agents"]:
         """Which agent slots hold an agent."""
         return self.present[..., : self.visible.shape[-2]]
 
@@ -72,9 +72,9 @@ class Observation(eqx.Module):
         return self.last_action[..., 0] < 0
 
     @property
-    def everything(self) -> Bool[Array, "*batch agents entities"]:
+    def full_view(self) -> Bool[Array, "*batch agents entities"]:
         """The view without partial observability: every present agent with every present entity."""
-        return self.acting[..., :, None] & self.present[..., None, :]
+        return self.agent_present[..., :, None] & self.present[..., None, :]
 
 
 class Outcome(eqx.Module):
@@ -85,7 +85,7 @@ class Outcome(eqx.Module):
     won: Bool[Array, "*batch"]
 
 
-class Recording(eqx.Module):
+class Trajectory(eqx.Module):
     """An episode as replay keeps it: states, from which everything seen can be observed again.
 
     `key` is what all its chance came from: with the first state and the actions it is enough to play the same episode again.
@@ -152,7 +152,7 @@ class Utility(Protocol):
 
     `start` gives an empty memory for batches of agents, the last axis of the batch. `step` is for playing, one instant at a
     time; `unroll` for learning, all instants and several views at once, each view with a memory of its own, which is empty
-    again wherever `obs.first`. Utilities are float32, whatever networks work in, and zero for agents that are not there.
+    again wherever `obs.is_first`. Utilities are float32, whatever networks work in, and zero for agents that are not there.
     `unroll` also gives what its caller wants made beside, `beside(at_once)` or, where going through time takes long but few of
     a GPU's processors, what `beside` makes of numbers that wait until that has begun. The key is for networks that leave
     something to chance.
@@ -202,7 +202,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Card:
+class MethodInfo:
     """A method's row in the paper's Table 1: its name there, what agents see with, and what joins their utilities."""
 
     label: str
@@ -237,7 +237,7 @@ def without_dead(obs: Observation) -> Observation:
     return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)
 
 
-def rows(obs: Observation, actions: int) -> Float[Array, "*batch entities width"]:
+def entity_inputs(obs: Observation, actions: int) -> Float[Array, "*batch entities width"]:
     """What networks read of each entity: its features, and its last action if `actions` (their number) is not 0."""
     if actions == 0:
         return obs.entities

@@ -17,7 +17,7 @@ worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["REFIL_TEST_CACHE"], worker)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 # Programs here run for moments and are compiled for seconds: better to compile them quickly.
-QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_max_isa=AVX"  # the second as in `refil.__main__.UNJOINED`
+QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_max_isa=AVX"  # the second as in `refil.__main__.NO_FMA`
 if metadata.version("jaxlib").startswith("0.10."):  # later ones do not know this option, and stop where they meet it
     QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", QUICKLY)

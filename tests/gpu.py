@@ -4,7 +4,7 @@ from functools import partial
 
 import jax
 
-from refil.nets import attention_kernel, gru_kernel
+from refil.nn.kernels import attention, gru
 
 
 def program_for_gpu(function, *given) -> str:
@@ -28,11 +28,11 @@ def as_on_a_gpu(monkeypatch) -> set[str]:
 
         return interpreted
 
-    gather = attention_kernel.gather
+    gather = attention.gather
     kernels = {
-        (attention_kernel, "gather"): lambda *given: gather(*given[:-1], True),
-        (gru_kernel, "remember"): partial(gru_kernel.remember, interpret=True),
-        (gru_kernel, "trace_back"): partial(gru_kernel.trace_back, interpret=True),
+        (attention, "gather"): lambda *given: gather(*given[:-1], True),
+        (gru, "remember"): partial(gru.remember, interpret=True),
+        (gru, "trace_back"): partial(gru.trace_back, interpret=True),
     }
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for (module, name), kernel in kernels.items():

@@ -8,15 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import collect, fold, plugins, settings
+from refil import plugins, rollout, settings
 from refil.envs import group_matching
-from refil.nets.attention import Attention
-from refil.nets.gru import Gru
-from refil.nets.layers import Linear
-from refil.nets.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
-from refil.nets.pooling import Pooling
-from refil.nets.utility import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent
-from refil.types import Episode, Model, Observation, Recording, Spec
+from refil.nn.attention import Attention
+from refil.nn.gru import Gru
+from refil.nn.layers import Linear
+from refil.nn.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
+from refil.nn.pooling import Pooling
+from refil.nn.utilities import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent
+from refil.training.replay import packing
+from refil.types import Episode, Model, Observation, Spec, Trajectory
 
 HEADS = 4
 GAME = "group_matching_"
@@ -34,7 +35,7 @@ def build(path: Path, fixture):
     module = plugins.load("refil.methods", method_name(path))
     config = module.Config()
     if path.stem.startswith(GAME):
-        config = settings.lay_under(config, group_matching.DEFAULTS)
+        config = settings.apply_defaults(config, group_matching.DEFAULTS)
     sizes = {"size": fixture["agent/fc1.weight"].shape[0]}
     if hasattr(config, "heads"):
         sizes["heads"] = HEADS
@@ -68,7 +69,7 @@ def episodes(fixture, folded: bool = False) -> Episode:
         available=jnp.asarray(fixture["available"]),
         group=jnp.asarray(np.broadcast_to(group[:, None], (count, instants, slots))),
     )
-    recording = Recording(
+    trajectory = Trajectory(
         states=observations,
         actions=jnp.asarray(actions[:, :-1]),
         rewards=jnp.asarray(fixture["reward"][:, :-1]),
@@ -78,8 +79,8 @@ def episodes(fixture, folded: bool = False) -> Episode:
         task=jnp.zeros(count, int),
         key=jnp.zeros((count, 2), jnp.uint32),
     )
-    size = fold.Size(count * instants - 2, count) if folded else None
-    return collect.recall(Seen(), recording, fold.arrange(recording.valid), size)
+    size = packing.Size(count * instants - 2, count) if folded else None
+    return rollout.recall(Seen(), trajectory, packing.arrange(trajectory.valid), size)
 
 
 def drawn(fixture, of: Episode) -> jax.Array:
@@ -119,11 +120,11 @@ def mixer(fixture, prefix: str, layer) -> AttentionQmix | LinearQmix | Vdn:
     """The mixing network."""
     if f"{prefix}V.fc1.weight" not in fixture:
         return Vdn()
-    actions_read = fixture["available"].shape[-1] if f"{prefix}hyper_b_1.fc1.weight" in fixture else 0
-    if actions_read == 0:
+    last_action_dim = fixture["available"].shape[-1] if f"{prefix}hyper_b_1.fc1.weight" in fixture else 0
+    if last_action_dim == 0:
         return LinearQmix(*(hyper(fixture, prefix + name, layer) for name in ("hyper_w_1", "V")), "softmax", 0)
     names = ("hyper_w_1", "hyper_b_1", "hyper_w_final", "V")
-    return AttentionQmix(*(hyper(fixture, prefix + name, layer) for name in names), "softmax", actions_read)
+    return AttentionQmix(*(hyper(fixture, prefix + name, layer) for name in names), "softmax", last_action_dim)
 
 
 def hyper(fixture, prefix: str, layer) -> Hyper:

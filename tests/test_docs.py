@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from refil import experiment, plugins, runs, train
-from tests.training import small
+from refil import plugins
+from refil.storage import run_dir
+from refil.training import config, trainer
+from tests.tiny_runs import small
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "results").glob("*/README.md"))]
@@ -52,14 +54,14 @@ def test_every_file_that_the_documents_link_to_exists(page):
 def known() -> dict[str, set[str]]:
     """Every command's options."""
     found = {}
-    for command in plugins.names("refil.commands"):
-        module = plugins.load("refil.commands", command)
+    for command in plugins.names("refil.cli"):
+        module = plugins.load("refil.cli", command)
         found[command] = {"--help"}
         if command in ("train", "bench"):  # which take what the environment and the method have
             found[command] |= {"--out", "--config", "--resume", "--method"}
             for method in plugins.names("refil.methods"):
-                found[command] |= set(option_names(experiment.default("group_matching", method).options))
-            found[command] |= set(option_names(experiment.default("3-8sz", "refil").options))
+                found[command] |= set(option_names(config.default("group_matching", method).options))
+            found[command] |= set(option_names(config.default("3-8sz", "refil").options))
         options = module.Measure if command == "bench" else module.Options
         found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(options)}
         found[command] |= {re.sub(r"(\.|^--)(?=[^.]+$)", r"\1no-", option) for option in found[command]}  # switched off
@@ -99,7 +101,7 @@ def test_the_example_of_a_method_is_the_one_that_ships():
 
 
 def test_the_smallest_method_trains(tmp_path):
-    asked = experiment.default("group_matching", str(ROOT / "docs" / "vdn_without_discount.py"))
-    assert experiment.label(asked.method).endswith("vdn_without_discount.py")
+    asked = config.default("group_matching", str(ROOT / "docs" / "vdn_without_discount.py"))
+    assert config.label(asked.method).endswith("vdn_without_discount.py")
     asked = replace(asked, options=replace(small().options, method=replace(asked.options.method, size=8, heads=2)))
-    assert train.run(asked, runs.create(tmp_path / "run", asked))
+    assert trainer.run(asked, run_dir.create(tmp_path / "run", asked))

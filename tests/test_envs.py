@@ -55,7 +55,7 @@ def test_shapes_are_those_of_the_spec(env, battle):
 
 def test_what_is_visible_is_present(battle):
     obs = battle[0]
-    assert not (obs.visible & ~obs.everything).any()
+    assert not (obs.visible & ~obs.full_view).any()
 
 
 def test_every_agent_has_an_action(battle):

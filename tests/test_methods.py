@@ -13,8 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refil import experiment, imagination, learn, plugins
-from refil.settings import Refused
+from refil import plugins
+from refil.errors import RefilError
+from refil.learning import partitions
+from refil.training import config as experiment
+from refil.training.replay import learner as learn
 from refil.types import Episode, Method, Model, Observation, Spec, without_dead
 
 METHODS = plugins.names("refil.methods")
@@ -92,7 +95,7 @@ def random_episodes(spec: Spec, seed: int) -> Episode:
         visible=jnp.asarray(visible),
         available=jnp.asarray(available),
         group=jnp.asarray(np.repeat(draw.integers(0, 2, (EPISODES, 1, spec.entities)), instants, axis=1)),
-        action_for=aims(spec, present, draw),
+        targeting_action=aims(spec, present, draw),
         last_action=jnp.asarray(np.concatenate([np.full_like(actions[:, :1], -1), actions], axis=1)),
     )
     return Episode(
@@ -140,7 +143,7 @@ def permuted(obs: Observation, agents: np.ndarray, entities: np.ndarray) -> Obse
         visible=obs.visible[..., agents, :][..., entities],
         available=obs.available[..., agents, :],
         group=obs.group[..., entities],
-        action_for=obs.action_for[..., entities],
+        targeting_action=obs.targeting_action[..., entities],
         last_action=obs.last_action[..., agents],
     )
 
@@ -163,8 +166,8 @@ def test_permuting_entities_permutes_utilities_and_leaves_the_joint_value(name, 
     q = jitted_q(method)(model, obs)
     np.testing.assert_allclose(jitted_q(method)(model, other), q[:, :, agents], atol=1e-5)
     utilities = q.max(axis=-1)[None]
-    value = jitted_value(method)(model, obs, utilities, obs.everything[None])
-    same = jitted_value(method)(model, other, utilities[..., agents], other.everything[None])
+    value = jitted_value(method)(model, obs, utilities, obs.full_view[None])
+    same = jitted_value(method)(model, other, utilities[..., agents], other.full_view[None])
     np.testing.assert_allclose(same, value, atol=1e-5)
 
 
@@ -193,8 +196,8 @@ def test_permuting_entities_leaves_qtrans_joint_value_and_state_value(seed):
     mixer, episodes = two_models(method, seed)[0].mixer, random_episodes(spec, seed)
     obs, (agents, order) = episodes.observations, random_order(spec, seed)
     draw = np.random.default_rng(seed)
-    hidden = as_floats(draw.normal(size=(*obs.acting.shape, 4)))
-    actions = jnp.asarray(draw.integers(0, spec.actions, obs.acting.shape))
+    hidden = as_floats(draw.normal(size=(*obs.agent_present.shape, 4)))
+    actions = jnp.asarray(draw.integers(0, spec.actions, obs.agent_present.shape))
     value = jitted_qtran(mixer, obs, hidden, actions)
     same = jitted_qtran(mixer, permuted(obs, agents, order), hidden[..., agents, :], actions[..., agents])
     assert_trees_close(same, value, 1e-5)
@@ -256,7 +259,7 @@ def test_the_joint_value_never_falls_when_a_utility_rises(name, kind, seed):
     model, obs = two_models(method, seed)[0], random_episodes(spec, seed).observations
     draw = np.random.default_rng(seed)
     side = jnp.asarray(draw.integers(0, 3, obs.present.shape))
-    for views in (obs.everything[None], imagination.views(side, obs.everything)):
+    for views in (obs.full_view[None], partitions.views(side, obs.full_view)):
         utilities = jnp.asarray(draw.normal(size=views.shape[:-1]), jnp.float32)
         slope = jax.grad(lambda u, views=views: jitted_value(method)(model, obs, u, views).sum())(utilities)
         assert (np.asarray(slope) >= 0).all()
@@ -327,7 +330,7 @@ def with_dead(obs: Observation) -> Observation:
     agents = obs.visible.shape[-2]
     alive = obs.present.at[:, 1:, 0].set(False).at[:, 2:, :agents].set(False)
     both = alive[..., :agents, None] & alive[..., None, :]
-    oneself = jnp.eye(agents, obs.present.shape[-1], dtype=bool) & obs.acting[..., None]
+    oneself = jnp.eye(agents, obs.present.shape[-1], dtype=bool) & obs.agent_present[..., None]
     nothing = jnp.arange(obs.available.shape[-1]) == 0
     return replace(
         obs,
@@ -431,8 +434,8 @@ def test_several_samples_average_their_losses():
 def test_absolute_mixing_weights_are_positive_too(kind):
     method, spec = built("qmix_attention", kind, 5, positive="absolute")
     model, obs = two_models(method, 8)[0], random_episodes(spec, 8).observations
-    value = partial(jitted_value(method), model, obs, views=obs.everything[None])
-    slope = jax.grad(lambda utilities: value(utilities).sum())(jnp.ones((1, *obs.acting.shape)))
+    value = partial(jitted_value(method), model, obs, views=obs.full_view[None])
+    slope = jax.grad(lambda utilities: value(utilities).sum())(jnp.ones((1, *obs.agent_present.shape)))
     assert (np.asarray(slope) >= 0).all()
 
 
@@ -500,5 +503,5 @@ def test_a_network_of_ones_own_that_gives_something_else_is_refused_by_name(part
     method, spec = built("refil", "feed-forward, linear", 5)
     model = method.init(jax.random.key(0))
     model = replace(model, **{part: Wrong(getattr(model, part), change)})
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(RefilError, match=says):
         method.loss(model, model, random_episodes(spec, 5), jax.random.key(1))

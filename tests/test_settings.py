@@ -5,26 +5,27 @@ from dataclasses import dataclass, field
 import pytest
 
 from refil import settings
-from refil.settings import Amount, Count, Refused, Share
+from refil.errors import RefilError
+from refil.settings import NonNegativeFloat, PositiveInt, UnitFloat
 
 
 @dataclass(frozen=True)
 class Inner:
     """Options inside options."""
 
-    groups: Count = 2
-    share: Share = 0.5
+    groups: PositiveInt = 2
+    share: UnitFloat = 0.5
 
 
 @dataclass(frozen=True)
 class Outer:
     """Options."""
 
-    steps: Count = 10  # how many
-    lr: Amount = 0.1
-    limit: Amount | None = None
+    steps: PositiveInt = 10  # how many
+    lr: NonNegativeFloat = 0.1
+    limit: NonNegativeFloat | None = None
     name: str = "a"
-    parts: tuple[Share, ...] = (0.25, 0.5)
+    parts: tuple[UnitFloat, ...] = (0.25, 0.5)
     inner: Inner = field(default_factory=Inner)
 
 
@@ -56,7 +57,7 @@ def test_options_are_read_over_their_defaults():
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name_and_value(arguments, words):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(RefilError, match=words):
         parse(*arguments)
 
 
@@ -80,12 +81,12 @@ def test_json_is_read_back_with_its_types():
     ],
 )
 def test_json_that_does_not_fit_is_refused_by_name(values, words):
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(RefilError, match=words):
         settings.from_json(Outer(), values)
 
 
 def test_defaults_lie_under_options_of_the_same_name():
-    assert settings.lay_under(Outer(), Defaults()) == Outer(steps=99)
+    assert settings.apply_defaults(Outer(), Defaults()) == Outer(steps=99)
 
 
 def test_differences_name_options_as_they_are_typed():

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from refil.errors import RefilError
 from refil.scene import Circle, Line, Scene
-from refil.settings import Count, Refused, Share
+from refil.settings import PositiveInt, UnitFloat
 from refil.types import Defaults, Env, Observation, Outcome, Spec
 
 STEP_COST = 0.1
@@ -36,11 +37,11 @@ DEFAULTS = Defaults(
 class Config:
     """Sizes of the game; the defaults are the paper's."""
 
-    agents: Count = 8  # how many agents there are
-    cells: Count = 6  # places on the ring
-    groups: Count = 2  # groups that the agents are split into
-    horizon: Count = 50  # steps after which an episode is cut off
-    random_actions: Share = 0.1  # chance that an agent's action is replaced by a random one
+    agents: PositiveInt = 8  # how many agents there are
+    cells: PositiveInt = 6  # places on the ring
+    groups: PositiveInt = 2  # groups that the agents are split into
+    horizon: PositiveInt = 50  # steps after which an episode is cut off
+    random_actions: UnitFloat = 0.1  # chance that an agent's action is replaced by a random one
 
 
 class State(eqx.Module):
@@ -125,6 +126,6 @@ class GroupMatching:
 def build(config: Config) -> Env:
     """The game of these sizes."""
     if config.groups > config.agents:
-        raise Refused(f"--env.groups {config.groups} is more than --env.agents {config.agents}")
+        raise RefilError(f"--env.groups {config.groups} is more than --env.agents {config.agents}")
     features = config.cells + config.groups + config.agents
     return GroupMatching(config, Spec(config.agents, config.agents, features, ACTIONS, config.horizon))

@@ -6,9 +6,10 @@ The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 from dataclasses import replace
 from pathlib import Path
 
-from refil import experiment, files
-from refil.experiment import Experiment
-from refil.runs import Run
+from refil.storage import serialization
+from refil.storage.run_dir import Run
+from refil.training import config
+from refil.training.config import Experiment
 
 SETS = ("3-8sz", "3-8csz", "3-8MMM")
 ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
@@ -16,11 +17,7 @@ ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
 
 def planned() -> dict[str, Experiment]:
     """Each method on each set; metrics hold little beside the evaluations."""
-    return {
-        f"{experiment.label(method)} on {env}": shortened(experiment.default(env, method))
-        for env in SETS
-        for method in ABLATIONS
-    }
+    return {f"{config.label(method)} on {env}": shortened(config.default(env, method)) for env in SETS for method in ABLATIONS}
 
 
 def shortened(default: Experiment) -> Experiment:
@@ -33,13 +30,13 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     from refil.plots import learning_curves
 
     picture = out / "figure_4.png"
-    files.save_figure(learning_curves.draw_beside(panels(done)), picture)
+    serialization.save_figure(learning_curves.draw_beside(panels(done)), picture)
     lines = learning_curves.table({label: [run] for label, run in done.items()})
-    files.write_whole(out / "figure_4.md", ("\n".join(lines) + "\n").encode())
+    serialization.write_atomic(out / "figure_4.md", ("\n".join(lines) + "\n").encode())
     return picture
 
 
 def panels(done: dict[str, Run]) -> dict[str, dict[str, list[Run]]]:
     """For each set all methods' lines."""
-    names = [experiment.label(method) for method in ABLATIONS]
+    names = [config.label(method) for method in ABLATIONS]
     return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in SETS}

@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refil import evaluate, experiment, files
-from refil.experiment import Experiment
-from refil.runs import Run
+from refil.storage import serialization
+from refil.storage.run_dir import Run
+from refil.training import config, evaluation
+from refil.training.config import Experiment
 
 STEPS = {"3-8sz": 100_000, "3-8csz": 5_000, "3-8MMM": 5_000}
 PAPER = (
@@ -19,7 +20,7 @@ TRIED = 1000  # episodes played at random, to compare with
 def planned() -> dict[str, Experiment]:
     """Each method on each set, on the paper's settings."""
     return {
-        f"{experiment.label(method)} on {env}": briefly(experiment.default(env, method), steps)
+        f"{config.label(method)} on {env}": briefly(config.default(env, method), steps)
         for env, steps in STEPS.items()
         for method in PAPER
     }
@@ -38,7 +39,7 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     for env in STEPS:
         lines.append(f"| random actions on {env} | | {' | '.join(at_random(env))} | | | | |")
     table = out / "table_1.md"
-    files.write_whole(table, ("\n".join(lines) + "\n").encode())
+    serialization.write_atomic(table, ("\n".join(lines) + "\n").encode())
     return table
 
 
@@ -70,6 +71,6 @@ def at_random(env: str) -> list[str]:
     """Episodes won and the return of random actions: any model explores with all of its choices."""
     import jax
 
-    built = experiment.default(env, "vdn_attention").build()
-    score = jax.jit(lambda: evaluate.exploring(built.env, built.method.init(jax.random.key(0)), TRIED, jax.random.key(1)))()
+    built = config.default(env, "vdn_attention").build()
+    score = jax.jit(lambda: evaluation.exploring(built.env, built.method.init(jax.random.key(0)), TRIED, jax.random.key(1)))()
     return [f"{float(score.win_rate[0]):.3f}", f"{float(score.return_mean[0]):.2f}"]

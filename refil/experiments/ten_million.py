@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from refil import experiment, files
-from refil.experiment import Experiment
 from refil.experiments.figure_4 import SETS
-from refil.runs import Run
+from refil.storage import serialization
+from refil.storage.run_dir import Run
+from refil.training import config
+from refil.training.config import Experiment
 
 COLUMNS = 10  # of the table, evenly over all steps
 BEFORE = 0.02  # of all steps: what was won just before a column's step is averaged
@@ -17,7 +18,7 @@ BEFORE = 0.02  # of all steps: what was won just before a column's step is avera
 
 def planned() -> dict[str, Experiment]:
     """A run for each set; metrics hold little beside the evaluations."""
-    return {f"REFIL on {env}": paper(experiment.default(env, "refil")) for env in SETS}
+    return {f"REFIL on {env}": paper(config.default(env, "refil")) for env in SETS}
 
 
 def paper(default: Experiment) -> Experiment:
@@ -30,8 +31,8 @@ def conclude(done: dict[str, Run], out: Path) -> Path:
     from refil.plots import learning_curves
 
     picture = out / "ten_million.png"
-    files.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), picture)
-    files.write_whole(out / "ten_million.md", ("\n".join(table(done)) + "\n").encode())
+    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), picture)
+    serialization.write_atomic(out / "ten_million.md", ("\n".join(table(done)) + "\n").encode())
     return picture
 
 

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from refil import td
-from refil.methods._factored import Loss
-from refil.methods._networks import UtilityOptions, summed
-from refil.types import Card, Episode, Method, Model, Spec
+from refil.learning import td
+from refil.learning.losses import Loss
+from refil.learning.networks import UtilityOptions, summed
+from refil.types import Episode, Method, MethodInfo, Model, Spec
 
-CARD = Card("IQL (Attention)", "attention", "IQL")
+INFO = MethodInfo("IQL (Attention)", "attention", "IQL")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,6 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, disc
     by_agent = jnp.moveaxis(following, -1, 0)
     rewards, terminated = (jnp.broadcast_to(each, by_agent.shape) for each in (episodes.rewards, episodes.terminated))
     goals = jax.lax.stop_gradient(td.targets(rewards, terminated, by_agent, discount))
-    valid = episodes.valid & jnp.moveaxis(obs.acting[:, :-1], -1, 0)
+    valid = episodes.valid & jnp.moveaxis(obs.agent_present[:, :-1], -1, 0)
     metrics = td.report(jnp.moveaxis(td.chosen(q[:, :-1], episodes.actions), -1, 0), goals, valid)
     return metrics["td_loss"], metrics

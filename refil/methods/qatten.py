@@ -9,23 +9,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.methods._factored import plain
-from refil.methods._networks import UtilityOptions, attending, utility, width
-from refil.nets.layers import Linear, linear
-from refil.nets.mixers import Hyper, hyper, over_agents
-from refil.nets.shares import HIDDEN
-from refil.settings import Count
-from refil.types import Card, Method, Model, Observation, Spec, rows
+from refil.learning.losses import plain
+from refil.learning.networks import UtilityOptions, attending, utility, width
+from refil.nn.layers import Linear, linear
+from refil.nn.mixers import Hyper, hyper, over_agents
+from refil.nn.softmax import HIDDEN
+from refil.settings import PositiveInt
+from refil.types import Method, MethodInfo, Model, Observation, Spec, entity_inputs
 
-CARD = Card("Qatten (Attention)", "attention", "Qatten")
+INFO = MethodInfo("Qatten (Attention)", "attention", "Qatten")
 
 
 @dataclass(frozen=True)
 class Config(UtilityOptions):
     """Options of Qatten."""
 
-    mixing_heads: Count = 4  # ways to weigh the agents
-    mixing: Count = 32  # width of their queries and keys
+    mixing_heads: PositiveInt = 4  # ways to weigh the agents
+    mixing: PositiveInt = 32  # width of their queries and keys
 
 
 class QattenContext(eqx.Module):
@@ -44,18 +44,18 @@ class Qatten(eqx.Module):
     weights: Hyper
     bias: Hyper
     heads: int = eqx.field(static=True)
-    actions_read: int = eqx.field(static=True)
+    last_action_dim: int = eqx.field(static=True)
 
     def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> QattenContext:
         """Everything but the utilities, the same for all views."""
-        inputs = rows(obs, self.actions_read)
+        inputs = entity_inputs(obs, self.last_action_dim)
         query = over_agents(self.query.read(inputs), obs)
         query = query.reshape(*query.shape[:-1], self.heads, 1, -1)
         keys = self.key(inputs[..., : obs.visible.shape[-2], :])
         keys = jnp.swapaxes(keys.reshape(*keys.shape[:-1], self.heads, -1), -3, -2)
         logits = (query * keys.astype(jnp.float32)).sum(axis=-1) * keys.shape[-1] ** -0.5
         return QattenContext(
-            logits=jnp.where(obs.acting[..., None, :], logits, HIDDEN),
+            logits=jnp.where(obs.agent_present[..., None, :], logits, HIDDEN),
             weights=jnp.abs(over_agents(self.weights.read(inputs), obs)),
             bias=over_agents(self.bias.read_mean(inputs), obs)[..., 0],
         )
@@ -89,6 +89,6 @@ def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
         weights=hyper(inputs, config.size, config.mixing_heads, gather, keys[2]),
         bias=hyper(inputs, config.size, config.mixing, gather, keys[3]),
         heads=config.mixing_heads,
-        actions_read=spec.actions if config.last_action else 0,
+        last_action_dim=spec.actions if config.last_action else 0,
     )
     return Model(utility(config, spec, gather, key_utility), mixer)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import plain
-from refil.methods._networks import MixerOptions, mixed
-from refil.types import Card, Method, Spec
+from refil.learning.losses import plain
+from refil.learning.networks import MixerOptions, mixed
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("QMIX (Attention)", "attention", "QMIX")
+INFO = MethodInfo("QMIX (Attention)", "attention", "QMIX")
 
 
 @dataclass(frozen=True)

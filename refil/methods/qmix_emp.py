@@ -6,23 +6,23 @@ from functools import partial
 import jax
 from jaxtyping import PRNGKeyArray
 
-from refil.methods._factored import plain
-from refil.methods._networks import MixerOptions, attending, qmix, width
-from refil.nets.messages import message_encoder
-from refil.nets.utility import scoring_utility
-from refil.settings import Count
-from refil.types import Card, Method, Model, Spec
+from refil.learning.losses import plain
+from refil.learning.networks import MixerOptions, attending, qmix, width
+from refil.nn.messages import message_encoder
+from refil.nn.utilities import scoring_utility
+from refil.settings import PositiveInt
+from refil.types import Method, MethodInfo, Model, Spec
 
 COMMUNICATES = True  # what an agent does not see can reach it through others
 
-CARD = Card("QMIX (EMP)", "entity message passing", "QMIX")
+INFO = MethodInfo("QMIX (EMP)", "entity message passing", "QMIX")
 
 
 @dataclass(frozen=True)
 class Config(MixerOptions):
     """Options of QMIX (EMP)."""
 
-    rounds: Count = 3  # of messages
+    rounds: PositiveInt = 3  # of messages
 
 
 def build(config: Config, spec: Spec) -> Method:

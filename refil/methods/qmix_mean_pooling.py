@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import plain
-from refil.methods._networks import PoolingOptions, pooled
-from refil.types import Card, Method, Spec
+from refil.learning.losses import plain
+from refil.learning.networks import PoolingOptions, pooled
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("QMIX (Mean Pooling)", "mean pooling", "QMIX")
+INFO = MethodInfo("QMIX (Mean Pooling)", "mean pooling", "QMIX")
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.methods._factored import plain
-from refil.methods._updet import UpdetOptions, with_qmix
-from refil.types import Card, Method, Spec
+from refil.learning.losses import plain
+from refil.learning.updet import UpdetOptions, with_qmix
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("QMIX (UPDeT)", "UPDeT", "QMIX")
+INFO = MethodInfo("QMIX (UPDeT)", "UPDeT", "QMIX")
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,25 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from refil import td
-from refil.methods._factored import Loss
-from refil.methods._networks import UtilityOptions, attending, utility, width
-from refil.nets.layers import Mlp, mlp
-from refil.nets.mixers import Vdn
-from refil.nets.utility import EntityEncoder, entity_encoder
-from refil.settings import Amount, Count
-from refil.types import Card, Episode, Method, Model, Observation, Spec, rows
+from refil.learning import td
+from refil.learning.losses import Loss
+from refil.learning.networks import UtilityOptions, attending, utility, width
+from refil.nn.layers import Mlp, mlp
+from refil.nn.mixers import Vdn
+from refil.nn.utilities import EntityEncoder, entity_encoder
+from refil.settings import NonNegativeFloat, PositiveInt
+from refil.types import Episode, Method, MethodInfo, Model, Observation, Spec, entity_inputs
 
-CARD = Card("QTRAN (Attention)", "attention", "QTRAN")
+INFO = MethodInfo("QTRAN (Attention)", "attention", "QTRAN")
 
 
 @dataclass(frozen=True)
 class Config(UtilityOptions):
     """Options of QTRAN."""
 
-    joint: Count = 64  # width of the joint value's and the state value's layers
-    optimal_weight: Amount = 1.0  # of the loss on the best actions
-    other_weight: Amount = 0.1  # of the loss on the actions taken
+    joint: PositiveInt = 64  # width of the joint value's and the state value's layers
+    optimal_weight: NonNegativeFloat = 1.0  # of the loss on the best actions
+    other_weight: NonNegativeFloat = 0.1  # of the loss on the actions taken
 
 
 class Qtran(eqx.Module):
@@ -40,14 +40,14 @@ class Qtran(eqx.Module):
     joint: Mlp
     encode_state: EntityEncoder
     state: Mlp
-    actions_read: int = eqx.field(static=True)
+    last_action_dim: int = eqx.field(static=True)
 
     read, values = Vdn.read, Vdn.values
 
     def summary(self, encode: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
         """The state: what agents gather from everything, averaged over slots, absent ones counting as zero."""
-        gathered = encode(rows(obs, self.actions_read), obs.everything[None])[0]
-        return jnp.where(obs.acting[..., None], gathered, 0.0).mean(axis=-2)
+        gathered = encode(entity_inputs(obs, self.last_action_dim), obs.full_view[None])[0]
+        return jnp.where(obs.agent_present[..., None], gathered, 0.0).mean(axis=-2)
 
     def joint_value(
         self,
@@ -58,7 +58,7 @@ class Qtran(eqx.Module):
         """What these actions of all agents are worth together."""
         done = jax.nn.one_hot(actions, obs.available.shape[-1], dtype=hidden.dtype)
         encoded = self.encode_action(jnp.concatenate([hidden, done], axis=-1))
-        acted = jnp.where(obs.acting[..., None], encoded, 0.0).sum(axis=-2)
+        acted = jnp.where(obs.agent_present[..., None], encoded, 0.0).sum(axis=-2)
         return self.joint(jnp.concatenate([self.summary(self.encode_joint, obs), acted], axis=-1))[..., 0].astype(jnp.float32)
 
     def state_value(self, obs: Observation) -> Float[Array, "*batch"]:
@@ -83,7 +83,7 @@ def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
         joint=mlp((config.size + acted, config.joint, config.joint, 1), keys[2]),
         encode_state=entity_encoder(inputs, config.size, gather, keys[3]),
         state=mlp((config.size, config.joint, config.joint, 1), keys[4]),
-        actions_read=spec.actions if config.last_action else 0,
+        last_action_dim=spec.actions if config.last_action else 0,
     )
     return Model(utility(config, spec, gather, keys[5]), mixer)
 
@@ -101,7 +101,7 @@ def loss(
     obs = episodes.observations
     now, then = (jax.tree.map(lambda leaf, part=part: leaf[:, part], obs) for part in (slice(None, -1), slice(1, None)))
     hidden = model.utility.hidden(obs, obs.visible[None])[0]
-    q = jnp.where(obs.acting[..., None], model.utility.score(hidden).astype(jnp.float32), 0.0)
+    q = jnp.where(obs.agent_present[..., None], model.utility.score(hidden).astype(jnp.float32), 0.0)
     best = td.greedy(q, obs.available)
     hidden_then = target.utility.hidden(obs, obs.visible[None])[0][:, 1:]
     goals = td.targets(

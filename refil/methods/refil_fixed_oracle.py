@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil import imagination
-from refil.methods._factored import ImaginedOptions, imagining
-from refil.methods._networks import MixerOptions, mixed
-from refil.types import Card, Method, Spec
+from refil.learning import partitions
+from refil.learning.losses import ImaginedOptions, imagining
+from refil.learning.networks import MixerOptions, mixed
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("REFIL (Fixed Oracle)", "attention", "QMIX")
+INFO = MethodInfo("REFIL (Fixed Oracle)", "attention", "QMIX")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Config(ImaginedOptions, MixerOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    partition = imagination.true_groups
+    partition = partitions.true_groups
     if config.forget_groups:
-        partition = partial(imagination.at_first, partition, imagination.all_together)
+        partition = partial(partitions.at_first, partition, partitions.all_together)
     return imagining(partial(mixed, config, spec), config.discount, partition, config)

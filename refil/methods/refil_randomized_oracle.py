@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil import imagination
-from refil.methods._factored import ImaginedOptions, imagining
-from refil.methods._networks import MixerOptions, mixed
-from refil.types import Card, Method, Spec
+from refil.learning import partitions
+from refil.learning.losses import ImaginedOptions, imagining
+from refil.learning.networks import MixerOptions, mixed
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("REFIL (Randomized Oracle)", "attention", "QMIX")
+INFO = MethodInfo("REFIL (Randomized Oracle)", "attention", "QMIX")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Config(ImaginedOptions, MixerOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    partition = imagination.random_in_groups
+    partition = partitions.random_in_groups
     if config.forget_groups:
-        partition = partial(imagination.at_first, partition, imagination.as_drawn)
+        partition = partial(partitions.at_first, partition, partitions.as_drawn)
     return imagining(partial(mixed, config, spec), config.discount, partition, config)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil import imagination
-from refil.methods._factored import ImaginedOptions, imagining
-from refil.methods._updet import UpdetOptions, with_qmix
-from refil.types import Card, Method, Spec
+from refil.learning import partitions
+from refil.learning.losses import ImaginedOptions, imagining
+from refil.learning.updet import UpdetOptions, with_qmix
+from refil.types import Method, MethodInfo, Spec
 
-CARD = Card("REFIL (UPDeT)", "UPDeT", "QMIX")
+INFO = MethodInfo("REFIL (UPDeT)", "UPDeT", "QMIX")
 
 
 @dataclass(frozen=True)
@@ -18,4 +18,4 @@ class Config(ImaginedOptions, UpdetOptions):
 
 def build(config: Config, spec: Spec) -> Method:
     """The method at these sizes."""
-    return imagining(partial(with_qmix, config, spec), config.discount, imagination.as_drawn, config)
+    return imagining(partial(with_qmix, config, spec), config.discount, partitions.as_drawn, config)

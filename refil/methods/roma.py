@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from refil import td
-from refil.methods._factored import ALL, Loss, goal, joint_values, read_both
-from refil.methods._networks import HeadOptions, MixingOptions, NetOptions, attending, qmix, width
-from refil.nets.gru import gru
-from refil.nets.layers import LayerNorm, Linear, layer_norm, linear
-from refil.nets.utility import EntityEncoder, Recurrent, entity_encoder
-from refil.settings import Amount, Count
-from refil.types import Beside, Card, Episode, Method, Model, Observation, Spec, nothing, rows
+from refil.learning import td
+from refil.learning.losses import ALL, Loss, goal, joint_values, read_both
+from refil.learning.networks import HeadOptions, MixingOptions, NetOptions, attending, qmix, width
+from refil.nn.gru import gru
+from refil.nn.layers import LayerNorm, Linear, layer_norm, linear
+from refil.nn.utilities import EntityEncoder, Recurrent, entity_encoder
+from refil.settings import NonNegativeFloat, PositiveInt
+from refil.types import Beside, Episode, Method, MethodInfo, Model, Observation, Spec, entity_inputs, nothing
 
 LEAST_VARIANCE = 0.002
 MOST_INNER = 2000.0
@@ -26,20 +26,20 @@ SMALL = 1e-12
 
 Draw = Callable[[tuple[int, ...]], Array]  # so many normal numbers
 
-CARD = Card("ROMA (Attention)", "attention, roles", "QMIX")
+INFO = MethodInfo("ROMA (Attention)", "attention, roles", "QMIX")
 
 
 @dataclass(frozen=True)
 class Config(MixingOptions, HeadOptions, NetOptions):
     """Options of ROMA."""
 
-    memory: Count = 64  # width of the memory
-    role: Count = 3  # numbers in a role
-    role_layer: Count = 16  # width of the layers that make roles and what follows from them
+    memory: PositiveInt = 64  # width of the memory
+    role: PositiveInt = 3  # numbers in a role
+    role_layer: PositiveInt = 16  # width of the layers that make roles and what follows from them
     sample_roles: bool = True  # draw roles, in play as in learning; else take their means
-    entropy_weight: Amount = 1e-4  # of the roles' entropy
-    surprise_weight: Amount = 1e-4  # of how far a role is from what the past foretells
-    difference_weight: Amount = 1e-3  # of how unlike roles are to be
+    entropy_weight: NonNegativeFloat = 1e-4  # of the roles' entropy
+    surprise_weight: NonNegativeFloat = 1e-4  # of how far a role is from what the past foretells
+    difference_weight: NonNegativeFloat = 1e-3  # of how unlike roles are to be
 
 
 class Roles(NamedTuple):
@@ -93,7 +93,7 @@ class RomaUtility(eqx.Module):
         self, memory: Float[Array, "*batch agents memory"], obs: Observation, view: Bool[Array, "..."], draw: Draw
     ) -> Thought:
         """Score the actions of instants whose memory is known."""
-        seen = self.look(rows(obs, self.trunk.actions_read), view[None])[0]
+        seen = self.look(entity_inputs(obs, self.trunk.last_action_dim), view[None])[0]
         roles = as_roles(self.role(seen))
         noise = draw(roles.mean.shape) if self.sampled else 0.0
         drawn = roles.mean + jnp.sqrt(roles.variance) * noise
@@ -101,7 +101,7 @@ class RomaUtility(eqx.Module):
         made = self.weights(drawn)
         weight, bias = made[..., actions:].reshape(*made.shape[:-1], -1, actions), made[..., :actions]
         q = (memory[..., None] * weight).sum(axis=-2) + bias
-        return Thought(jnp.where(obs.acting[..., None], q, 0.0), memory, seen, roles, drawn)
+        return Thought(jnp.where(obs.agent_present[..., None], q, 0.0), memory, seen, roles, drawn)
 
     def step(self, memory: Array, obs: Observation, key: PRNGKeyArray) -> tuple[Array, Float[Array, "*batch agents actions"]]:
         """The memory after one more instant, and its utilities."""
@@ -124,7 +124,7 @@ class RomaUtility(eqx.Module):
 
 def normal_by_instant(key: PRNGKeyArray, obs: Observation, shape: tuple[int, ...]) -> Float[Array, "*batch agents role"]:
     """Normal numbers that an instant of an episode gets wherever in the batch it lies, in a row of its own or on a line."""
-    first = obs.first.reshape(-1)
+    first = obs.is_first.reshape(-1)
     here = jnp.arange(len(first))
     number, instant = jnp.cumsum(first), here - jax.lax.cummax(jnp.where(first, here, 0))
     keys = jax.vmap(lambda *moment: jax.random.fold_in(jax.random.fold_in(key, moment[0]), moment[1]))(number, instant)
@@ -183,7 +183,7 @@ def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
         encode=entity_encoder(inputs, config.size, gather, keys[0]),
         digest=linear(config.size, config.memory, keys[1]),
         remember=gru(config.memory, config.memory, keys[2]),
-        actions_read=spec.actions if config.last_action else 0,
+        last_action_dim=spec.actions if config.last_action else 0,
     )
     utility = RomaUtility(
         trunk=trunk,
@@ -207,7 +207,7 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     """Q-learning on the joint value; and roles that can be told from an agent's past, and differ where pasts do."""
     obs, utility = episodes.observations, model.utility
     key_model, key_target = jax.random.split(key)
-    reading = partial(read_both, model, target, obs, obs.everything[None], key_target)
+    reading = partial(read_both, model, target, obs, obs.full_view[None], key_target)
     memories, read = utility.trunk.unroll(obs, obs.visible[None], reading)
     thought = utility.think(memories[0], obs, obs.visible, partial(normal_by_instant, key_model, obs))
     goals = goal(target, read, thought.q, episodes, config.discount)
@@ -215,15 +215,15 @@ def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, conf
     metrics = td.report(value, goals, episodes.valid)
 
     before = jnp.pad(thought.memory[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
-    before = jnp.where(obs.first[..., None, None], 0.0, before)
+    before = jnp.where(obs.is_first[..., None, None], 0.0, before)
     past = jax.lax.stop_gradient(jnp.concatenate([before, thought.seen], axis=-1))
     foretold = as_roles(utility.foretell(past))
-    clear = identifiability(thought.roles, foretold, obs.acting, config.entropy_weight, config.surprise_weight)
-    agents = obs.acting.shape[-1]
-    of_pairs = (*obs.acting.shape, agents, config.role)
+    clear = identifiability(thought.roles, foretold, obs.agent_present, config.entropy_weight, config.surprise_weight)
+    agents = obs.agent_present.shape[-1]
+    of_pairs = (*obs.agent_present.shape, agents, config.role)
     pair = [jnp.broadcast_to(jnp.expand_dims(thought.drawn, axis), of_pairs) for axis in (-2, -3)]
     unlike = jnp.abs(utility.unlike(jnp.concatenate(pair, axis=-1))[..., 0])
-    differing = dissimilarity(thought.roles, thought.drawn, unlike, obs.acting)
+    differing = dissimilarity(thought.roles, thought.drawn, unlike, obs.agent_present)
     clear_loss, difference_loss = (mean(part[:, :-1], episodes.valid) for part in (clear, differing))
     total = metrics["td_loss"] + clear_loss + config.difference_weight * difference_loss
     return total, metrics | {"identifiability_loss": clear_loss, "dissimilarity_loss": difference_loss}

@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from refil import statistics
+from refil import stats
+from refil.errors import RefilError
 from refil.plots import _lines
 from refil.plots._lines import Lines
-from refil.runs import Run
-from refil.settings import Refused
+from refil.storage.run_dir import Run
 
 POINTS = 201  # of the grid that all seeds' curves are read on
 LAST = 0.9  # of the steps that all seeds have made: the end begins here
@@ -30,7 +30,7 @@ def table(lines: Lines) -> Iterator[str]:
     for label, runs in lines.items():
         steps, curves = seed_curves(runs)
         ends = curves[:, steps >= LAST * steps[-1]].mean(axis=1)
-        mean, low, high = statistics.mean_interval(ends)
+        mean, low, high = stats.mean_interval(ends)
         by_seed = ", ".join(f"{end:.0%}" for end in ends)
         yield f"| {label} | {steps[-1] / 1e6:.2g} | {by_seed} | {mean:.0%} | {low:.0%} to {high:.0%} | {curves.mean():.0%} |"
 
@@ -67,5 +67,5 @@ def evaluations(run: Run) -> dict[int, list[tuple[int, float]]]:
         if "win_rate" in line:
             by_seed.setdefault(line["seed"], []).append((line["env_steps"], line["win_rate"]))
     if not by_seed:
-        raise Refused(f"{run.path} has no evaluation yet")
+        raise RefilError(f"{run.path} has no evaluation yet")
     return by_seed

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from refil.errors import RefilError
 from refil.plots import _lines
 from refil.plots._lines import Lines
-from refil.runs import Run
-from refil.settings import Refused
+from refil.storage.run_dir import Run
 
 
 def draw(lines: Lines) -> Figure:
@@ -39,6 +39,6 @@ def ranked(runs: Sequence[Run], label: str) -> np.ndarray:
     """A row for each seed, all with the tasks in the same order: by their mean, so that chance makes less of a slope."""
     played = [run.by_task() for run in runs]
     if any(list(tasks) != list(played[0]) for tasks in played):
-        raise Refused(f"the runs of {label!r} have played different tasks")
+        raise RefilError(f"the runs of {label!r} have played different tasks")
     shares = np.concatenate([np.array(list(tasks.values())).T for tasks in played])
     return shares[:, np.argsort(-shares.mean(axis=0), kind="stable")]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from refil import files
 from refil.scene import Number, Scene
+from refil.storage import serialization
 
 DIGITS = 3
 
@@ -27,14 +27,14 @@ class Clip:
 def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
     """Write what is wanted: the page has all clips, the film the first, the picture its middle."""
     if html is not None:
-        files.write_whole(html, page(clips).encode())
+        serialization.write_atomic(html, page(clips).encode())
         print(f"The page is {html}")
     if gif is not None:
-        with files.pictures_needed():
+        with serialization.require_matplotlib():
             film(clips[0], gif)
         print(f"The film is {gif}")
     if png is not None:
-        with files.pictures_needed():
+        with serialization.require_matplotlib():
             picture(clips[0].scenes[len(clips[0].scenes) // 2], png)
         print(f"The picture is {png}")
 
@@ -81,7 +81,7 @@ def picture(scene: Scene, path: Path) -> None:
 
     figure = Figure(figsize=(6, 6))
     draw(figure.add_axes((0, 0, 1, 1)), scene)
-    files.save_figure(figure, path)
+    serialization.save_figure(figure, path)
 
 
 def film(clip: Clip, path: Path) -> None:
@@ -99,7 +99,7 @@ def film(clip: Clip, path: Path) -> None:
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE))
     content = io.BytesIO()
     images[0].save(content, "gif", save_all=True, append_images=images[1:], duration=125, loop=0)
-    files.write_whole(path, content.getvalue())
+    serialization.write_atomic(path, content.getvalue())
 
 
 def draw(axes: Any, scene: Scene) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refil.envs.group_matching import Config, State, build
-from refil.settings import Refused
+from refil.errors import RefilError
 
 CERTAIN = Config(agents=4, cells=5, groups=2, random_actions=0.0)
 BACK, STAY, ON = 0, 1, 2
@@ -90,5 +90,5 @@ def test_actions_slip_at_the_given_rate():
 
 
 def test_more_groups_than_agents_are_refused():
-    with pytest.raises(Refused, match=r"--env.groups 5 is more than --env.agents 4"):
+    with pytest.raises(RefilError, match=r"--env.groups 5 is more than --env.agents 4"):
         build(Config(agents=4, groups=5))

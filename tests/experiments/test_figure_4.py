@@ -1,8 +1,9 @@
 """The StarCraft figure, from metrics made up."""
 
-from refil import experiment, runs
 from refil.experiments import figure_4
-from tests.training import small
+from refil.storage import run_dir
+from refil.training import config
+from tests.tiny_runs import small
 
 
 def test_four_methods_are_planned_on_three_sets():
@@ -12,11 +13,11 @@ def test_four_methods_are_planned_on_three_sets():
 
 
 def test_every_set_has_a_panel_with_every_method(tmp_path):
-    done = {label: runs.create(tmp_path / str(number), small()) for number, label in enumerate(figure_4.planned())}
+    done = {label: run_dir.create(tmp_path / str(number), small()) for number, label in enumerate(figure_4.planned())}
     panels = figure_4.panels(done)
     assert list(panels) == list(figure_4.SETS)
     for env, panel in panels.items():
-        assert list(panel) == [experiment.label(method) for method in figure_4.ABLATIONS]
+        assert list(panel) == [config.label(method) for method in figure_4.ABLATIONS]
         assert all(line == [done[f"{name} on {env}"]] for name, line in panel.items())
     for run in done.values():
         run.append([{"seed": 0, "env_steps": steps, "win_rate": 0.5} for steps in (0, 100)])

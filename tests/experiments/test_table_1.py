@@ -1,8 +1,9 @@
 """The table of all methods, from runs that take seconds."""
 
-from refil import runs, train
 from refil.experiments import table_1
-from tests.training import small
+from refil.storage import run_dir
+from refil.training import trainer
+from tests.tiny_runs import small
 
 
 def test_every_method_is_planned_on_every_set():
@@ -14,7 +15,7 @@ def test_every_method_is_planned_on_every_set():
 
 
 def test_a_row_says_what_the_metrics_say(tmp_path):
-    run = runs.create(tmp_path / "run", small())
+    run = run_dir.create(tmp_path / "run", small())
     learned = {"td_loss": 0.5, "target_variance": 2.0, "peak_bytes": 2_500_000_000}
     run.append(
         [
@@ -27,7 +28,7 @@ def test_a_row_says_what_the_metrics_say(tmp_path):
 
 
 def test_a_short_run_is_timed_from_its_first_line(tmp_path):
-    run = runs.create(tmp_path / "run", small())
+    run = run_dir.create(tmp_path / "run", small())
     learned = {"td_loss": 0.5, "target_variance": 2.0, "win_rate": 0.25, "return_mean": 7.124}
     run.append(
         [
@@ -41,8 +42,8 @@ def test_a_short_run_is_timed_from_its_first_line(tmp_path):
 def test_the_table_ends_with_random_actions(tmp_path, monkeypatch):
     monkeypatch.setattr(table_1, "STEPS", {"2m_vs_2m": 100})
     monkeypatch.setattr(table_1, "TRIED", 2)
-    run = runs.create(tmp_path / "run", small(log_every=2))
-    assert train.run(run.experiment, run)
+    run = run_dir.create(tmp_path / "run", small(log_every=2))
+    assert trainer.run(run.experiment, run)
     lines = table_1.conclude({"ours": run}, tmp_path).read_text().splitlines()
     assert len(lines) == 4
     assert len({line.count("|") for line in lines}) == 1

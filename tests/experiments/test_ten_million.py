@@ -1,8 +1,8 @@
 """The long runs' figure and table, from metrics made up."""
 
-from refil import runs
 from refil.experiments import figure_4, ten_million
-from tests.training import small
+from refil.storage import run_dir
+from tests.tiny_runs import small
 
 
 def test_refil_is_planned_on_every_set_as_the_paper_ran_it():
@@ -12,7 +12,7 @@ def test_refil_is_planned_on_every_set_as_the_paper_ran_it():
 
 
 def test_the_table_has_what_was_won_just_before_each_column(tmp_path):
-    done = {label: runs.create(tmp_path / str(number), small()) for number, label in enumerate(ten_million.planned())}
+    done = {label: run_dir.create(tmp_path / str(number), small()) for number, label in enumerate(ten_million.planned())}
     for run in done.values():
         # Half shortly before 1M steps and from then on, all at the end alone.
         run.append([{"seed": 0, "env_steps": n * 10**5, "win_rate": 0.5 * (n >= 8) + 0.5 * (n >= 98)} for n in range(101)])

@@ -10,8 +10,8 @@ import pytest
 from refil import plugins
 from refil.methods import qatten, qtran, roma
 from refil.methods.roma import Roles
-from refil.nets import messages, updet
-from refil.nets.pooling import Pooling, pooling
+from refil.nn import messages, transformer
+from refil.nn.pooling import Pooling, pooling
 from refil.types import Episode
 from tests.test_methods import EPISODES, TIME, built, jitted_q, random_episodes, two_models
 
@@ -354,7 +354,7 @@ def test_qattens_query_weights_and_constant_with_an_empty_slot():
     )
     keys = dense(mixer.key, inputs[there]).reshape(len(there), 2, 4)
     logits = np.einsum("ahw,hw->ha", keys, query.reshape(2, 4)) / 2
-    context = mixer.read(obs, obs.everything[None])
+    context = mixer.read(obs, obs.full_view[None])
     np.testing.assert_allclose(context.logits[:, there], logits, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(context.weights, np.abs(weights), rtol=1e-4, atol=1e-6)
     assert float(context.bias) == pytest.approx(constant.mean(), rel=1e-4)
@@ -424,14 +424,14 @@ def test_updets_actions_are_those_aimed_at_the_tokens():
     utility = two_models(method, 4)[0].utility
     obs = jax.tree.map(lambda leaf: leaf[0, 0], random_episodes(spec, 4).observations)
     everyone = jnp.ones(5, bool)
-    obs = replace(obs, present=everyone, visible=jnp.ones((3, 5), bool), action_for=jnp.array([-1, 4, -1, 2, 3]))
+    obs = replace(obs, present=everyone, visible=jnp.ones((3, 5), bool), targeting_action=jnp.array([-1, 4, -1, 2, 3]))
     scores = jnp.asarray(np.random.default_rng(0).normal(size=(3, 5, 2)), jnp.float32)
     q = utility.utilities(scores, obs)
     for agent in range(3):
         np.testing.assert_allclose(q[agent, :2], scores[agent, agent], rtol=1e-5)  # its own token
         for action, entity in ((2, 3), (3, 4), (4, 1)):
             assert float(q[agent, action]) == pytest.approx(float(scores[agent, entity].mean()), rel=1e-5)
-    swapped = utility.utilities(scores, replace(obs, action_for=jnp.array([-1, 2, -1, 4, 3])))
+    swapped = utility.utilities(scores, replace(obs, targeting_action=jnp.array([-1, 2, -1, 4, 3])))
     np.testing.assert_allclose(swapped[:, jnp.array([0, 1, 4, 3, 2])], q, rtol=1e-6)
 
 
@@ -450,7 +450,7 @@ def block_by_hand(block, tokens, seen):
 
 
 def test_updets_block_in_numpy():
-    block = updet.block(4, 2, jax.random.key(0))
+    block = transformer.block(4, 2, jax.random.key(0))
     tokens = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
     seen = np.array([True, False, True])
     got = block(jnp.asarray(tokens), jnp.asarray(seen))
@@ -470,8 +470,8 @@ def updet_by_hand(utility, obs, view):
             tokens = dense(utility.output, tokens)
             memory[agent], scores = tokens[-1], dense(utility.score, tokens[:-1])
             q[time, agent, :2] = scores[agent]
-            for entity in np.flatnonzero(now.visible[agent] & (now.action_for >= 0)):
-                q[time, agent, now.action_for[entity]] = scores[entity].mean()
+            for entity in np.flatnonzero(now.visible[agent] & (now.targeting_action >= 0)):
+                q[time, agent, now.targeting_action[entity]] = scores[entity].mean()
     return q
 
 
@@ -501,9 +501,9 @@ def test_refil_with_updet_imagines_and_is_not_refil():
 
 
 def test_updet_has_as_many_parameters_as_its_own_sizes_give():
-    from refil import experiment
+    from refil.training import config
 
-    model = jax.eval_shape(experiment.default("3-8sz", "qmix_updet").build().method.init, jax.random.key(0))
+    model = jax.eval_shape(config.default("3-8sz", "qmix_updet").build().method.init, jax.random.key(0))
     # 53 inputs and a mark to 32; two blocks of 9216 + 3104 + 8352 and two norms of 64; 32 to 32; 32 to 6.
     blocks = 2 * (32 * 288 + (96 * 32 + 32) + (32 * 128 + 128 + 128 * 32 + 32) + 4 * 32)
     assert sum(leaf.size for leaf in jax.tree.leaves(model.utility)) == (53 * 32 + 32) + blocks + (32 * 32 + 32) + (32 * 6 + 6)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from refil import runs
+from refil.errors import RefilError
 from refil.plots import learning_curves
-from refil.settings import Refused
-from tests.training import small
+from refil.storage import run_dir
+from tests.tiny_runs import small
 
 
-def made_up(path, points) -> runs.Run:
-    run = runs.create(path, small())
+def made_up(path, points) -> run_dir.Run:
+    run = run_dir.create(path, small())
     run.append([{"seed": seed, "env_steps": steps, "win_rate": rate} for seed, steps, rate in points])
     return run
 
@@ -49,7 +49,7 @@ def test_pictures_side_by_side_have_their_own_lines(tmp_path):
 
 
 def test_a_run_without_evaluations_is_refused(tmp_path):
-    with pytest.raises(Refused, match="no evaluation yet"):
+    with pytest.raises(RefilError, match="no evaluation yet"):
         learning_curves.seed_curves([made_up(tmp_path / "run", [])])
 
 

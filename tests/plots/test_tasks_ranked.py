@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from refil import runs
+from refil.errors import RefilError
 from refil.plots import tasks_ranked
-from refil.settings import Refused
-from tests.training import small
+from refil.storage import run_dir
+from tests.tiny_runs import small
 
 
 def test_tasks_are_ranked_by_their_mean_over_seeds(tmp_path):
-    run = runs.create(tmp_path / "run", small())
+    run = run_dir.create(tmp_path / "run", small())
     run.keep_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
     (axes,) = tasks_ranked.draw({"ours": [run]}).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.5 + 1.0) / 2, (0.9 + 0.0) / 2, (0.1 + 0.2) / 2])
@@ -18,7 +18,7 @@ def test_tasks_are_ranked_by_their_mean_over_seeds(tmp_path):
 
 
 def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
-    both = [runs.create(tmp_path / name, small()) for name in "ab"]
+    both = [run_dir.create(tmp_path / name, small()) for name in "ab"]
     for run, won in zip(both, ({"2s": [2], "3s": [8]}, {"2s": [6], "3s": [0]}), strict=True):
         run.keep_by_task(10, won)
     (axes,) = tasks_ranked.draw({"ours": both}).axes
@@ -26,19 +26,19 @@ def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
 
 
 def test_runs_of_one_label_with_other_tasks_are_refused(tmp_path):
-    both = [runs.create(tmp_path / name, small()) for name in "ab"]
+    both = [run_dir.create(tmp_path / name, small()) for name in "ab"]
     for run, task in zip(both, ("2s", "3s"), strict=True):
         run.keep_by_task(10, {task: [2]})
-    with pytest.raises(Refused, match="'ours' have played different tasks"):
+    with pytest.raises(RefilError, match="'ours' have played different tasks"):
         tasks_ranked.draw({"ours": both})
 
 
 def test_a_run_whose_tasks_were_not_played_is_refused(tmp_path):
-    with pytest.raises(Refused, match="--by-task"):
-        tasks_ranked.draw({"ours": [runs.create(tmp_path / "run", small())]})
+    with pytest.raises(RefilError, match="--by-task"):
+        tasks_ranked.draw({"ours": [run_dir.create(tmp_path / "run", small())]})
 
 
 def test_the_table_says_how_far_it_falls_off(tmp_path):
-    run = runs.create(tmp_path / "run", small())
+    run = run_dir.create(tmp_path / "run", small())
     run.keep_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
     assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 75% | 50% | 2 of 3 |"

@@ -1,0 +1,257 @@
+"""The train command as a user meets it: another process, killed, stopped, or asked for the impossible."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refil.cli.train import Words, changed, default, typed
+from refil.training import config
+from tests.tiny_runs import small
+
+REFIL = [sys.executable, "-m", "refil"]
+TINY = [
+    *("--env.agents", "3", "--env.cells", "3", "--env.horizon", "6"),
+    *("--method.size", "8", "--method.heads", "2", "--method.mixing", "4"),
+    *("--batch", "5", "--fold", "--envs", "2", "--buffer", "20", "--seeds", "2"),
+    *("--eval-every", "200", "--eval-episodes", "4", "--log-every", "20"),
+]
+
+
+def refil(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
+    return subprocess.run([*REFIL, *arguments], capture_output=True, text=True, timeout=timeout)
+
+
+def contents(path: Path) -> dict[str, object]:
+    """What has to be the same, however often a run was interrupted."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    models = {file.name: file.read_bytes() for file in path.glob("model_*")}
+    return models | {"metrics": [{name: line[name] for name in line if name != "seconds"} for line in lines]}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """A run that nothing interrupted."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    done = refil("train", *TINY, "--steps", "3000", "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_a_run_ends_with_a_picture_words_and_what_to_try_next(whole, tmp_path):
+    done = refil("train", "--config", str(whole / "config.json"), "--steps", "100", "--out", str(tmp_path / "again"))
+    assert done.returncode == 0, done.stderr
+    assert "refil on group_matching: 2 seeds, 100 steps each" in done.stdout
+    assert f"refil evaluate {tmp_path / 'again'}" in done.stdout
+    assert (tmp_path / "again" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "compiling" in done.stderr
+    assert "compiled after" in done.stderr
+    (other,) = (line.split() for line in done.stdout.splitlines() if "--method qmix_attention" in line)
+    assert "--env.agents 3 --env.cells 3" in " ".join(other)
+    assert refil("train", *other[2:], "--help").returncode == 0
+
+
+def test_another_method_is_to_be_tried_with_what_it_has_of_the_options():
+    asked = small(seeds=2)
+    asked = replace(asked, options=replace(asked.options, method=replace(asked.options.method, recurrent=True, groups=3)))
+    words = changed(asked, "qmix_attention")
+    assert "--seeds 2" in words
+    assert "--method.recurrent" in words
+    assert not any("groups" in word for word in words)
+    assert "--method.groups 3" in changed(asked, "refil_vdn")
+
+
+def test_a_file_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text('"""Mine."""\nfrom refil.methods.refil import Config, build\n')
+    monkeypatch.chdir(tmp_path)
+    asked = default(Words(method="mine.py"))
+    monkeypatch.chdir("/")
+    assert config.read(asked.to_json(), "here") == asked
+
+
+def test_options_are_spelt_as_they_are_typed():
+    cases = {("--fold", ()): "--fold", ("--fold", (0.25, 0.5)): "--fold 0.25 0.5", ("--lr", 0.1): "--lr 0.1"}
+    switches = {
+        ("--condense", True): "--condense",
+        ("--env.jitter", False): "--env.no-jitter",
+        ("--condense", False): "--no-condense",
+    }
+    for case, words in (cases | switches).items():
+        assert typed(*case) == words
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_bytes(whole, tmp_path):
+    path = tmp_path / "killed"
+    first = [*REFIL, "train", *TINY, "--steps", "3000", "--save-every", "0.01", "--out", str(path)]
+    again = [*REFIL, "train", "--resume", str(path)]
+    kills = 0
+    for seconds_after_start, command in ((0.5, first), (0.0, again), (1.0, again)):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 90
+        lines_before = lines(path)
+        while lines(path) <= lines_before and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(seconds_after_start)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 2
+    done = refil("train", "--resume", str(path))
+    assert done.returncode == 0, done.stderr
+    assert contents(path) == contents(whole)
+
+
+def lines(path: Path) -> int:
+    return (path / "metrics.jsonl").read_text().count("\n") if (path / "metrics.jsonl").exists() else 0
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(whole, tmp_path):
+    path = tmp_path / "stopped"
+    command = [*REFIL, "train", *TINY, "--steps", "3000", "--out", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not lines(path) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert f"refil train --resume {path}" in output
+    assert "once more to stop without saving" in errors
+    assert refil("train", "--resume", str(path)).returncode == 0
+    assert contents(path) == contents(whole)
+
+
+def test_two_trainings_cannot_share_a_folder(tmp_path):
+    path = tmp_path / "shared"
+    first = subprocess.Popen([*REFIL, "train", *TINY, "--steps", "1000000", "--out", str(path)], stderr=subprocess.DEVNULL)
+    try:
+        while not (path / "config.json").exists() and first.poll() is None:
+            time.sleep(0.05)
+        for arguments in (["train", "--resume", str(path)], ["train", *TINY, "--out", str(path)]):
+            second = refil(*arguments)
+            assert second.returncode == 2
+            assert "another process is training in" in second.stderr
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_a_finished_run_can_be_given_more_steps(whole, tmp_path):
+    path = tmp_path / "longer"
+    assert refil("train", *TINY, "--steps", "1000", "--out", str(path)).returncode == 0
+    done = refil("train", "--resume", str(path), "--steps", "3000")
+    assert done.returncode == 0, done.stderr
+    models = {name: content for name, content in contents(path).items() if name.startswith("model")}
+    assert models == {name: content for name, content in contents(whole).items() if name.startswith("model")}
+
+
+def test_an_end_that_lies_behind_is_refused(whole):
+    before = (whole / "config.json").read_bytes()
+    done = refil("train", "--resume", str(whole), "--steps", "1000")
+    assert done.returncode == 2
+    assert "--steps 1000 is fewer than the 300" in done.stderr
+    assert (whole / "config.json").read_bytes() == before
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def replace_by_text(path: Path) -> None:
+    path.write_text("not a checkpoint")
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, replace_by_text])
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path, damage):
+    path = tmp_path / "run"
+    path.mkdir()
+    for file in whole.iterdir():
+        (path / file.name).write_bytes(file.read_bytes())
+    damage(path / "training.safetensors")
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    done = refil("train", "--resume", str(path), "--steps", "5000")
+    assert done.returncode == 2
+    assert "training.safetensors" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], ["refil.envs has no 'nowhere'", "group_matching"]),
+        (["missing.py"], ["there is no file", "/missing.py"]),
+        (["--method", "qmax"], ["refil.methods has no 'qmax'", "qmix_attention"]),
+        (["--method"], ["--method needs a value"]),
+        (["--stepz", "5"], ["--stepz"]),
+        (["--method.lambda", "5"], ["--method.lambda"]),
+        (["--steps", "many"], ["many"]),
+        (["--steps", "-5"], ["--steps must be from 1 to 1,000,000,000, not -5"]),
+        (["--seed", "2147483648"], ["--seed must be from 0 to 1,000,000,000, not 2147483648"]),
+        (["--steps", "49"], ["--steps 49 is less than one episode (50 steps)"]),
+        (["--seeds", "0"], ["--seeds must be from 1 to 1,000,000,000, not 0"]),
+        (["--env.agents", "0"], ["--env.agents must be from 1 to 1,000,000,000, not 0"]),
+        (["--env.groups", "9"], ["--env.groups 9 is more than --env.agents 8"]),
+        (["--env.random-actions", "1.5"], ["--env.random-actions must be from 0 to 1, not 1.5"]),
+        (["--method.imagined-weight", "2"], ["--method.imagined-weight must be from 0 to 1, not 2"]),
+        (["--method.size", "30"], ["--method.size 30 must be a multiple of --method.heads 4"]),
+        (["--method.mixer", "sum"], ["sum", "attention", "linear"]),
+        (["--batch", "3000"], ["--batch 3000 is more than --buffer 2000"]),
+        (["--config", "nothing.json"], ["cannot read nothing.json"]),
+        (["--resume", "nothing"], ["nothing holds no run"]),
+        (["group_matching", "--resume", "nothing"], ["--resume takes everything from the run's folder"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_is_named_and_writes_nothing(arguments, words, tmp_path, capsys, monkeypatch):
+    from refil.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["refil", "train", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    for word in words:
+        assert word in " ".join((said.err + said.out).split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_cannot_change_its_method_on_the_way(whole, tmp_path):
+    done = refil("train", "--resume", str(whole), "--method.groups", "3")
+    assert done.returncode == 2
+    assert "another --method.groups (3 instead of 2)" in done.stderr
+    assert "--steps" in done.stderr
+
+
+def test_a_run_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("precious")
+    done = refil("train", *TINY, "--steps", "100", "--out", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_help_shows_every_option_of_the_method_and_environment():
+    text = refil("train", "--method", "refil_fixed_oracle", "--help").stdout
+    for option in ("--steps", "--env.cells", "--method.forget-groups", "--method.imagined-weight", "--resume", "--wandb"):
+        assert option in text
+
+
+def test_the_first_help_needs_no_jax():
+    code = "import sys; sys.argv = ['refil', '--help']; from refil.__main__ import main; main(); print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.stdout.endswith("False\n")
+    assert "train" in done.stdout

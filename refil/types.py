@@ -66,7 +66,7 @@ class Observation(eqx.Module):
         return self.present[..., : self.visible.shape[-2]]
 
     @property
-    def first(self) -> Bool[Array, "*batch"]:
+    def is_first(self) -> Bool[Array, "*batch"]:
         """Whether this is the first instant of its episode: nobody has acted yet."""
         assert self.last_action is not None
         return self.last_action[..., 0] < 0

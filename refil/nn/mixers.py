@@ -70,7 +70,7 @@ class Weighing(eqx.Module):
     """What a weighted sum takes from an instant: weights as they are made, who is there, and the state's value."""
 
     raw: Float[Array, "factors *batch agents"]
-    acting: Bool[Array, "*batch agents"]
+    agent_present: Bool[Array, "*batch agents"]
     bias: Float[Array, "*batch"]
 
 

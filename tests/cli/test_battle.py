@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_others import refil  # noqa: F401 (a fixture)
+from tests.cli.test_others import refil  # noqa: F401 (a fixture)
 
 KEYS = {
     "episodes",

@@ -1,154 +1,171 @@
-"""Plays whole episodes, all seeds and all environments side by side, and sees recorded ones again.
+"""Rollouts: play one episode in every environment of every seed and record the trajectories.
 
-The loop stands outside the batch: under vmap, a loop whose end depends on the data would copy everything at every step.
+This is the only play loop: training, evaluation, scripted armies, behavior statistics and benchmarks differ in their policy.
+The loop is outside the batch: under `jax.vmap`, a loop whose end depends on data would copy everything at every step.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from refil import exploration
-from refil.training.replay import packing
-from refil.training.replay.packing import Places, Size
-from refil.types import Env, Episode, Model, Observation, Trajectory
+from refil.types import Env, Observation, Outcome, Trajectory
 
-CHANCE = 7  # sets the key of networks that leave something to chance apart from that of the choice of actions
+UNAVAILABLE = -9999999.0  # Q-value of unavailable actions where the best one is chosen
+PolicyState = Any
+Policy = Callable[[PolicyState, Observation, Key[Array, "seeds envs"]], tuple[PolicyState, Int[Array, "seeds envs agents"]]]
 
 
-class Play(eqx.Module):
-    """A batch of episodes under way; `rows` is time first, so that a step writes in one place."""
+class RolloutState(eqx.Module):
+    """A batch of episodes in progress."""
 
     time: Int[Array, ""]
-    states: PyTree
-    memory: Float[Array, "..."]
+    env_states: PyTree
+    policy_state: PyTree
     last_action: Int[Array, "seeds envs agents"]
-    playing: Bool[Array, "seeds envs"]
-    won: Bool[Array, "seeds envs"]
-    rows: tuple[PyTree, Array, Array, Array, Array]
+    running: Bool[Array, "seeds envs"]
 
 
-Choose = Callable[[Play, Key[Array, "seeds envs"]], tuple[Array, Array]]  # the memory that follows, and actions
-
-
-def collect(
-    env: Env, models: Model, tasks: Int[Array, "seeds envs"], epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]
+def rollout(
+    env: Env, policy: Policy, policy_state: PolicyState, tasks: Int[Array, "seeds envs"], keys: Key[Array, " seeds"]
 ) -> Trajectory:
-    """One episode of every task given, played by its seed's model; `keys` has one key per seed."""
-
-    def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
-        obs = see(env, play.states, play.last_action)
-        by_chance = jax.vmap(lambda key: jax.random.fold_in(key, CHANCE))(keys[:, 0])  # one for all environments of a seed
-        memory, q = jax.vmap(lambda model, *now: model.utility.step(*now))(models, play.memory, obs, by_chance)
-        return memory, jax.vmap(jax.vmap(exploration.epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
-
-    memory = jax.vmap(lambda model: model.utility.start(tasks.shape[1], env.spec.agents))(models)
-    keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
-    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[tasks], env.tasks)
-    first = jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
-    return record(env, first, tasks, keys, memory, choose)
+    """Play one episode of each task with the given policy."""
+    env_keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
+    return run_episodes(env, policy, policy_state, reset_envs(env, tasks, env_keys), tasks, env_keys)
 
 
-def again(
-    env: Env,
-    first: PyTree,
-    tasks: Int[Array, "seeds envs"],
-    keys: UInt32[Array, "seeds envs words"],
-    actions: Int[Array, "seeds envs time agents"],
+def rollout_random_tasks(
+    env: Env, policy: Policy, policy_state: PolicyState, num_envs: int, keys: Key[Array, " seeds"]
 ) -> Trajectory:
-    """The same episodes once more: given their first states, their keys and what was done in them, all else follows."""
-
-    def choose(play: Play, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
-        return play.memory, actions[:, :, play.time].astype(jnp.int32)
-
-    return record(env, first, tasks, jax.random.wrap_key_data(keys), jnp.zeros(()), choose)
-
-
-def record(
-    env: Env, first: PyTree, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"], memory: Array, choose: Choose
-) -> Trajectory:
-    """Episodes from their first states to their end, each with its own key; `tasks` is for the record."""
-    end = jax.lax.while_loop(
-        lambda play: play.playing.any() & (play.time < env.spec.horizon),
-        lambda play: advance(env, choose, keys, play),
-        begin(env, first, memory),
-    )
-    # The instant after the last step: only there does a state follow whose row no step has written.
-    last = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), end.rows[0], end.states)
-    states, *steps, valid = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), (last, *end.rows[1:]))
-    # What lies after an episode's end would depend on how long the others took: it is wiped.
-    seen = jnp.pad(valid[:, :, :-1], [(0, 0), (0, 0), (1, 0)], constant_values=True)
-    states = jax.tree.map(partial(keep, seen), states, jax.tree.map(jnp.zeros_like, states))
-    actions, rewards, terminated = (keep(valid, leaf, jnp.zeros_like(leaf))[:, :, :-1] for leaf in steps)
-    return Trajectory(states, actions, rewards, terminated, valid[:, :, :-1], end.won, tasks, jax.random.key_data(keys))
-
-
-def random_tasks(env: Env, models: Model, envs: int, epsilon: Float[Array, " seeds"], keys: Key[Array, " seeds"]) -> Trajectory:
-    """So many episodes of each seed, every task equally likely."""
+    """Play `num_envs` episodes per seed, their tasks sampled uniformly."""
     keys = jax.vmap(jax.random.split)(keys)
-    tasks = jax.vmap(lambda key: jax.random.randint(key, (envs,), 0, len(env.task_names)))(keys[:, 0])
-    return collect(env, models, tasks, epsilon, keys[:, 1])
+    tasks = jax.vmap(lambda key: jax.random.randint(key, (num_envs,), 0, len(env.task_names)))(keys[:, 0])
+    return rollout(env, policy, policy_state, tasks, keys[:, 1])
 
 
-def begin(env: Env, states: PyTree, memory: Array) -> Play:
-    """Everything at its start."""
-    (seeds, envs), spec = jax.tree.leaves(states)[0].shape[:2], env.spec
-    last_action = jnp.full((seeds, envs, spec.agents), -1)
-    flags = jnp.zeros((seeds, envs), bool)
-    row = states, last_action, jnp.zeros((seeds, envs)), flags, flags
-    return Play(
+def reset_envs(env: Env, tasks: Int[Array, "seeds envs"], keys: Key[Array, "seeds envs"]) -> PyTree:
+    """Return the first states of episodes of these tasks."""
+    rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[tasks], env.tasks)
+    return jax.vmap(jax.vmap(env.reset))(rows, jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, 0)))(keys))
+
+
+def run_episodes(
+    env: Env,
+    policy: Policy,
+    policy_state: PolicyState,
+    first_states: PyTree,
+    tasks: Int[Array, "seeds envs"],
+    keys: Key[Array, "seeds envs"],
+) -> Trajectory:
+    """Play episodes from their first states to their ends; `tasks` is only recorded.
+
+    Episodes that end early stay frozen until the last one is over; timesteps after the end are zeroed.
+    """
+    start = init_rollout(env, policy_state, first_states)
+    step = first_states, start.last_action, jnp.zeros(tasks.shape), ~start.running, ~start.running
+    records = jax.tree.map(lambda leaf: jnp.zeros((env.spec.horizon + 1, *leaf.shape), leaf.dtype), step)  # time-major
+
+    def record_step(carry: tuple[RolloutState, Array, PyTree]) -> tuple[RolloutState, Array, PyTree]:
+        state, won, records = carry
+        after, actions, outcome = step_envs(env, policy, keys, state)
+        step = state.env_states, actions, outcome.reward, outcome.terminated, state.running
+        records = jax.tree.map(lambda rows, new: rows.at[state.time].set(new), records, step)
+        return after, won | (state.running & outcome.won), records
+
+    end, won, records = jax.lax.while_loop(
+        lambda carry: carry[0].running.any() & (carry[0].time < env.spec.horizon), record_step, (start, ~start.running, records)
+    )
+    # The state after the last step is the only one that no step has recorded.
+    states = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), records[0], end.env_states)
+    states, *steps, valid = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), (states, *records[1:]))
+    # What follows the end of an episode would depend on how long the other episodes took.
+    reached = jnp.pad(valid[:, :, :-1], [(0, 0), (0, 0), (1, 0)], constant_values=True)
+    states = jax.tree.map(lambda leaf: select(reached, leaf, jnp.zeros_like(leaf)), states)
+    actions, rewards, terminated = (select(valid, leaf, jnp.zeros_like(leaf))[:, :, :-1] for leaf in steps)
+    return Trajectory(states, actions, rewards, terminated, valid[:, :, :-1], won, tasks, jax.random.key_data(keys))
+
+
+def init_rollout(env: Env, policy_state: PolicyState, first_states: PyTree) -> RolloutState:
+    """Return a batch of episodes before their first step."""
+    seeds, envs = jax.tree.leaves(first_states)[0].shape[:2]
+    return RolloutState(
         time=jnp.zeros((), jnp.int32),
-        states=states,
-        memory=memory,
-        last_action=last_action,
-        playing=~flags,
-        won=flags,
-        rows=jax.tree.map(lambda leaf: jnp.zeros((spec.horizon + 1, *leaf.shape), leaf.dtype), row),
+        env_states=first_states,
+        policy_state=policy_state,
+        last_action=jnp.full((seeds, envs, env.spec.agents), -1),
+        running=jnp.ones((seeds, envs), bool),
     )
 
 
-def advance(env: Env, choose: Choose, keys: Key[Array, "seeds envs"], play: Play) -> Play:
-    """One step of every episode that is not over; the others stand still."""
-    keys = jax.vmap(jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, play.time + 1))))(keys)
-    memory, actions = choose(play, keys[:, :, 0])
-    states, outcome = jax.vmap(jax.vmap(env.step))(play.states, actions, keys[:, :, 1])
-
-    row = play.states, actions, outcome.reward, outcome.terminated, play.playing
-    return Play(
-        time=play.time + 1,
-        states=jax.tree.map(partial(keep, play.playing), states, play.states),
-        memory=memory,
+def step_envs(
+    env: Env, policy: Policy, keys: Key[Array, "seeds envs"], state: RolloutState
+) -> tuple[RolloutState, Int[Array, "seeds envs agents"], Outcome]:
+    """Take one step in every environment; episodes that are over stay frozen."""
+    policy_keys, env_keys = jax.vmap(jax.vmap(lambda key: step_keys(key, state.time)))(keys)
+    is_first = jnp.broadcast_to(state.time == 0, state.running.shape)
+    obs = observe_batch(env, state.env_states, state.last_action, is_first)
+    policy_state, actions = policy(state.policy_state, obs, policy_keys)
+    env_states, outcome = jax.vmap(jax.vmap(env.step))(state.env_states, actions, env_keys)
+    after = RolloutState(
+        time=state.time + 1,
+        env_states=jax.tree.map(partial(select, state.running), env_states, state.env_states),
+        policy_state=policy_state,
         last_action=actions,
-        playing=play.playing & ~outcome.terminated,
-        won=play.won | (play.playing & outcome.won),
-        rows=jax.tree.map(lambda rows, new: rows.at[play.time].set(new), play.rows, row),
+        running=state.running & ~outcome.terminated,
     )
+    return after, actions, outcome
 
 
-def keep(wanted: Bool[Array, "..."], new: Array, old: Array) -> Array:
-    """The new value where wanted, the old one elsewhere."""
-    return jnp.where(wanted.reshape(wanted.shape + (1,) * (new.ndim - wanted.ndim)), new, old)
+def step_keys(key: PRNGKeyArray, time: Int[Array, ""]) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+    """Return the policy's and the environment's key for one step of an episode."""
+    policy_key, env_key = jax.random.split(jax.random.fold_in(key, time + 1))
+    return policy_key, env_key
 
 
-def see(env: Env, states: PyTree, last_action: Int[Array, "one two agents"]) -> Observation:
-    """Observe states with two leading axes."""
-    return replace(jax.vmap(jax.vmap(env.observe))(states), last_action=last_action)
+def observe_batch(
+    env: Env, states: PyTree, last_action: Int[Array, "one two agents"], is_first: Bool[Array, "one two"]
+) -> Observation:
+    """Observe states with two leading axes, and fill in what environments omit."""
+    obs = jax.vmap(jax.vmap(env.observe))(states)
+    alive = obs.present if obs.alive is None else obs.alive
+    group = jnp.zeros(obs.present.shape, jnp.int32) if obs.group is None else obs.group
+    return replace(obs, alive=alive, group=group, last_action=last_action, is_first=is_first)
 
 
-def recall(env: Env, trajectories: Trajectory, places: Places | None = None, size: Size | None = None) -> Episode:
-    """See a batch of recorded episodes again: each on a row of time, or, given places, all on a line of this size."""
-    count, instants = trajectories.valid.shape[0], trajectories.valid.shape[1] + 1
-    if places is None or size is None:
-        number = jnp.broadcast_to(jnp.arange(count)[:, None], (count, instants))
-        first, turns = jnp.broadcast_to(jnp.arange(instants) == 0, (count, instants)), None
-    else:
-        trajectories, number, first, turns = packing.fold(trajectories, places, size)
-    before = jnp.full_like(trajectories.actions[:, :1], -1)
-    last_action = jnp.where(first[..., None], -1, jnp.concatenate([before, trajectories.actions], axis=1))
-    observations = replace(see(env, trajectories.states, last_action), turns=turns)
-    steps = trajectories.actions, trajectories.rewards, trajectories.terminated, trajectories.valid
-    return Episode(observations, number, *steps, count)
+def select(condition: Bool[Array, "..."], new: Array, old: Array) -> Array:
+    """Return `new` where the condition holds, `old` elsewhere; the condition covers the leading axes."""
+    return jnp.where(condition.reshape(condition.shape + (1,) * (new.ndim - condition.ndim)), new, old)
+
+
+def greedy(q: Float[Array, "*batch actions"], available: Bool[Array, "*batch actions"]) -> Int[Array, "*batch"]:
+    """Return the best available action."""
+    return jnp.argmax(jnp.where(available, q, UNAVAILABLE), axis=-1)
+
+
+def random_actions(available: Bool[Array, "agents actions"], key: PRNGKeyArray) -> Int[Array, " agents"]:
+    """Sample uniformly from the available actions."""
+    return jax.random.categorical(key, jnp.where(available, 0.0, -jnp.inf))
+
+
+def epsilon_greedy(
+    q: Float[Array, "agents actions"], available: Bool[Array, "agents actions"], epsilon: Float[Array, ""], key: PRNGKeyArray
+) -> Int[Array, " agents"]:
+    """Choose a random available action with probability epsilon, independently per agent, and the best one otherwise."""
+    explore_key, action_key = jax.random.split(key)
+    explores = jax.random.uniform(explore_key, available.shape[:1]) < epsilon
+    return jnp.where(explores, random_actions(available, action_key), greedy(q, available))
+
+
+def no_policy(policy_state: PolicyState, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PolicyState, Array]:
+    """Choose action 0 everywhere: for environments that ignore actions."""
+    return policy_state, jnp.zeros(obs.available.shape[:-1], jnp.int32)
+
+
+def random_policy(policy_state: PolicyState, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PolicyState, Array]:
+    """Choose uniformly among the available actions."""
+    return policy_state, jax.vmap(jax.vmap(random_actions))(obs.available, keys)

@@ -1,24 +1,24 @@
-"""The words the package is written in: one instant, one episode, and the parts that act and learn.
+"""Contracts: what an environment, a network and a method have to provide, and the records they exchange.
 
-True means yes in every boolean here: `present`, `visible`, `available`, `valid`.
+True means yes in every boolean: `present`, `visible`, `available`, `valid`. Axes written `*batch` are any leading axes.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, UInt32
 
-State = Any  # whatever an environment needs to go on; a pytree of arrays
+State = Any  # the state of an environment: any pytree of arrays
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Sizes that never change within an environment; `horizon` is the longest an episode can be.
+    """Sizes that never change within an environment; an episode has at most `horizon` steps.
 
-    The last `aimed` of the actions are aimed at an entity each (`Observation.targeting_action` says at which).
+    The last `target_actions` actions are each aimed at an entity (`Observation.targeting_action` says at which one).
     """
 
     agents: int
@@ -26,59 +26,43 @@ class Spec:
     features: int
     actions: int
     horizon: int
-    aimed: int = 0
-
-
-class Turns(eqx.Module):
-    """When instants that lie on one line have their turn in rows of time: `instant * rows + row`.
-
-    Where nothing lies on the line, the number is `rows * instants`.
-    """
-
-    turn: Int[Array, "*batch"]
-    rows: int = eqx.field(static=True)
-    instants: int = eqx.field(static=True)
+    target_actions: int = 0
 
 
 class Observation(eqx.Module):
-    """One instant as all agents see it; agents are the first rows of `entities`.
+    """One timestep as all agents see it; the agents are the first rows of `entities`.
 
-    `present` is false for padding only; a dead unit is present and not `alive` (paper's "inactive").
-    `group` is the ground truth that only the oracle methods read.
-    `targeting_action` is the action that is aimed at an entity, or -1; where no action is aimed at anything it is left out.
-    Environments leave `last_action` out: whoever plays or recalls the episode fills it in (-1 before the first action).
-    Recalled instants may lie on one line, and then have `turns`; else they lie in rows of time.
+    `present` is false for padding only: a dead unit is present and not `alive` (the paper's "inactive").
+    `alive` defaults to `present`. `group`, the true groups that only oracle methods read, defaults to a single group.
+    `targeting_action` is the action aimed at each entity, or -1; environments without such actions omit it.
+    Environments also omit the last three fields, which the framework fills in: the last action of each agent (-1 at the
+    first timestep), whether this is the first timestep of its episode, and a random key for networks that sample.
     """
 
     entities: Float[Array, "*batch entities features"]
     present: Bool[Array, "*batch entities"]
-    alive: Bool[Array, "*batch entities"]
     visible: Bool[Array, "*batch agents entities"]
     available: Bool[Array, "*batch agents actions"]
-    group: Int[Array, "*batch entities"]
+    alive: Bool[Array, "*batch entities"] | None = None
+    group: Int[Array, "*batch entities"] | None = None
     targeting_action: Int[Array, "*batch entities"] | None = None
     last_action: Int[Array, "*batch agents"] | None = None
-    turns: Turns | None = None
+    is_first: Bool[Array, "*batch"] | None = None
+    key: Key[Array, "*batch"] | None = None
 
     @property
     def agent_present(self) -> Bool[Array, "*batch agents"]:
-        """Which agent slots hold an agent."""
+        """Whether each agent slot holds an agent."""
         return self.present[..., : self.visible.shape[-2]]
 
     @property
-    def is_first(self) -> Bool[Array, "*batch"]:
-        """Whether this is the first instant of its episode: nobody has acted yet."""
-        assert self.last_action is not None
-        return self.last_action[..., 0] < 0
-
-    @property
     def full_view(self) -> Bool[Array, "*batch agents entities"]:
-        """The view without partial observability: every present agent with every present entity."""
+        """The view without partial observability: every present agent sees every present entity."""
         return self.agent_present[..., :, None] & self.present[..., None, :]
 
 
 class Outcome(eqx.Module):
-    """What one joint action led to; `terminated` means that nothing follows, `won` that the task is solved."""
+    """The result of one joint action: `terminated` ends the episode for good, `won` means that the task is solved."""
 
     reward: Float[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
@@ -86,9 +70,9 @@ class Outcome(eqx.Module):
 
 
 class Trajectory(eqx.Module):
-    """An episode as replay keeps it: states, from which everything seen can be observed again.
+    """An episode as the replay buffer stores it: states, from which observations are computed again when needed.
 
-    `key` is what all its chance came from: with the first state and the actions it is enough to play the same episode again.
+    `key` seeds the whole episode: with the first state and the actions it suffices to simulate the same episode again.
     """
 
     states: PyTree
@@ -101,93 +85,104 @@ class Trajectory(eqx.Module):
     key: UInt32[Array, "*batch words"]
 
 
-class Episode(eqx.Module):
-    """Episodes as methods learn from them. Row t: seen at t, done there, and what that led to; one more instant is seen.
+class PackIndex(eqx.Module):
+    """Positions of packed timesteps in a time-major layout: `timestep * rows + row`.
 
-    Each has a row of time, or all lie one after another on a single one: `number` says which of all `count` an instant is
-    from, and the last instant of each is not `valid`.
+    Unused positions of the packed sequence hold `rows * timesteps`.
+    """
+
+    position: Int[Array, "*batch"]
+    rows: int = eqx.field(static=True)
+    timesteps: int = eqx.field(static=True)
+
+
+class EpisodeBatch(eqx.Module):
+    """A batch of episodes to learn from; observations have one timestep more than actions.
+
+    Arrays are `[batch, time, ...]`. Each episode has a row of its own, or all are packed one after another into a single row
+    (then `pack_index` is set); losses need not distinguish the two. `valid` is false after the end of an episode, and
+    `episode_id` says which of the `num_episodes` episodes a timestep belongs to.
     """
 
     observations: Observation
-    number: Int[Array, "*batch instants"]
+    episode_id: Int[Array, "*batch timesteps"]
     actions: Int[Array, "*batch time agents"]
     rewards: Float[Array, "*batch time"]
     terminated: Bool[Array, "*batch time"]
     valid: Bool[Array, "*batch time"]
-    count: int = eqx.field(static=True)
+    num_episodes: int = eqx.field(static=True)
+    pack_index: PackIndex | None = None
+
+    @property
+    def valid_agents(self) -> Bool[Array, "*batch time agents"]:
+        """Whether each agent was present at each valid timestep."""
+        return self.valid[..., None] & self.observations.agent_present[..., :-1, :]
 
 
 @runtime_checkable
 class Env(Protocol):
-    """A world of pure functions. `tasks` is a pytree with one row per task; an episode is cut off after `spec.horizon` steps.
+    """An environment of pure functions, written for one episode; the framework adds batch axes with `jax.vmap`.
 
-    A cut episode goes on as far as learning is concerned; an environment whose time limit is an end says `terminated` there.
+    `tasks` is a pytree with one row per task. An episode is truncated after `spec.horizon` steps, which learning treats as an
+    unfinished episode; an environment whose time limit is a real end returns `terminated` there.
+    Optional attributes: `feature_names` and `action_names` (tuples of strings), `scene(state)` (for replay pages).
     """
 
-    spec: Spec
-    tasks: PyTree
-    task_names: tuple[str, ...]
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def tasks(self) -> PyTree: ...
+    @property
+    def task_names(self) -> tuple[str, ...]: ...
 
     def reset(self, task: PyTree, key: PRNGKeyArray) -> State: ...
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]: ...
     def observe(self, state: State) -> Observation: ...
 
 
-Wait = Callable[[PyTree], PyTree]  # the same numbers, which are there once a network has begun to go through time
-Beside = Callable[[Wait], PyTree]  # makes something of such numbers meanwhile
+@runtime_checkable
+class Utility(Protocol):
+    """The network that every agent runs: Q-values of its own actions, given a view of the entities.
 
+    `encode` sees all timesteps at once, through one or several views at a time: every array it returns has the views as its
+    first axis. `q_values` scores the actions; the framework sets the Q-values of absent agents to zero.
+    """
 
-def at_once(numbers: PyTree) -> PyTree:
-    """Nothing has to wait."""
-    return numbers
-
-
-def nothing(wait: Wait) -> None:
-    """Is made beside."""
+    def encode(self, obs: Observation, views: Bool[Array, "views *batch agents entities"]) -> PyTree: ...
+    def q_values(self, features: PyTree, obs: Observation) -> Float[Array, "views *batch agents actions"]: ...
 
 
 @runtime_checkable
-class Utility(Protocol):
-    """The network that every agent of a team runs: what each of its actions is worth, given a view.
+class RecurrentUtility(Utility, Protocol):
+    """A utility with memory: `recur` advances it by one timestep, and returns the new state and the features to score.
 
-    `start` gives an empty memory for batches of agents, the last axis of the batch. `step` is for playing, one instant at a
-    time; `unroll` for learning, all instants and several views at once, each view with a memory of its own, which is empty
-    again wherever `obs.is_first`. Utilities are float32, whatever networks work in, and zero for agents that are not there.
-    `unroll` also gives what its caller wants made beside, `beside(at_once)` or, where going through time takes long but few of
-    a GPU's processors, what `beside` makes of numbers that wait until that has begun. The key is for networks that leave
-    something to chance.
+    The framework resets the state at the first timestep of every episode, keeps a state per view, and handles packed batches.
+    A utility with a fused kernel may also define `project_inputs(inputs)` and `recur_all(inputs, is_first)`, which process
+    all timesteps at once; time is then the first axis.
     """
 
-    def start(self, *batch: int) -> Float[Array, "..."]: ...
-    def step(
-        self, memory: Float[Array, "..."], obs: Observation, key: PRNGKeyArray
-    ) -> tuple[Float[Array, "..."], Float[Array, "*batch agents actions"]]: ...
-    def unroll(
-        self,
-        obs: Observation,
-        views: Bool[Array, "views batch time agents entities"],
-        key: PRNGKeyArray,
-        beside: Beside = nothing,
-    ) -> tuple[Float[Array, "views batch time agents actions"], PyTree]: ...
+    def initial_state(self, *batch: int) -> PyTree: ...
+    def recur(self, state: PyTree, inputs: PyTree) -> tuple[PyTree, PyTree]: ...
 
 
 @runtime_checkable
 class Mixer(Protocol):
-    """Joint values that never fall when a utility rises.
+    """The mixing network: one joint value from the utilities of the chosen actions, monotonic in each of them.
 
-    Each is made of some of the factors, a slice of them, and a factor is a view with the utilities gained through it: the plain
-    value has one (everything), REFIL's imagined value two (within the group, across groups). All of them are asked for at once,
-    because most of the work is the same for all. What does not take utilities is read from the instants before those are known.
+    A factor is a view together with the utilities computed through it. The joint value of QMIX has one factor (the full view);
+    REFIL's imagined value has two (within the agent's own group, across groups). `context` returns what does not depend on the
+    utilities: arrays with a leading factor axis, and arrays that all factors share. The framework passes to `value` those factors that
+    belong to one joint value.
     """
 
-    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> PyTree: ...
-    def values(
-        self, read: PyTree, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
-    ) -> Float[Array, "values ..."]: ...
+    def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[PyTree, PyTree]: ...
+    def value(
+        self, per_factor: PyTree, shared: PyTree, utilities: Float[Array, "factors *batch agents"]
+    ) -> Float[Array, "*batch"]: ...
 
 
 class Model(eqx.Module):
-    """All that is learned: arrays of floating-point numbers; fields that are not are `eqx.field(static=True)`."""
+    """A utility and a mixing network; every leaf is a floating-point array, other fields are `eqx.field(static=True)`."""
 
     utility: Utility
     mixer: Mixer
@@ -195,15 +190,24 @@ class Model(eqx.Module):
 
 @dataclass(frozen=True)
 class Method:
-    """A learning method: how its model begins, and the loss of a batch of episodes (with numbers worth watching)."""
+    """A learning method: a fresh model, and the loss of a batch of episodes with metrics to log.
 
-    init: Callable[[PRNGKeyArray], Model]
-    loss: Callable[[Model, Model, Episode, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
+    The model is any pytree with a `utility`. `loss(model, target_model, batch, key)` returns the loss and the metrics.
+    `optimizer(config)` replaces the algorithm's own optimizer; it sees parameters as a pytree shaped like the model.
+    `target_update(target, model, is_due)` replaces the periodic copy of the target network.
+    `algorithm` names the folder in `refil.training` whose loop trains the method.
+    """
+
+    init: Callable[[PRNGKeyArray], Any]
+    loss: Callable[[Any, Any, EpisodeBatch, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
+    optimizer: Callable[[Any], optax.GradientTransformation] | None = None
+    target_update: Callable[[Any, Any, Bool[Array, ""]], Any] | None = None
+    algorithm: str = "replay"
 
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """A method's row in the paper's Table 1: its name there, what agents see with, and what joins their utilities."""
+    """A method's row in the paper's Table 1: its name, the network of the agents, and how utilities are combined."""
 
     label: str
     model: str
@@ -211,38 +215,16 @@ class MethodInfo:
 
 
 @dataclass(frozen=True)
-class Defaults:
-    """Settings that the paper chose per environment, and `fold`, which is ours: the defaults of options with these names.
+class EnvDefaults:
+    """Defaults that an environment chooses for options marked `FromEnv`; None keeps the option's own default."""
 
-    These are StarCraft's. An environment with others exports `DEFAULTS`.
-    """
-
-    steps: int = 10_000_000
-    buffer: int = 5000
-    epsilon_steps: int = 500_000
-    eval_every: int = 50_000
-    eval_episodes: int = 160
-    recurrent: bool = True
-    mixer: Literal["attention", "linear"] = "attention"
-    size: int = 128
-    last_action: bool = True
-    # Battles last 45 to 75 of 150 steps on average. What further sizes save in 10 million steps, they take to compile.
-    fold: tuple[float, ...] = (0.55,)
-
-
-def without_dead(obs: Observation) -> Observation:
-    """The same instant with the dead taken out altogether, as if their slots were padding."""
-    agents = obs.visible.shape[-2]
-    both = obs.alive[..., :agents, None] & obs.alive[..., None, :]
-    return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)
-
-
-def entity_inputs(obs: Observation, actions: int) -> Float[Array, "*batch entities width"]:
-    """What networks read of each entity: its features, and its last action if `actions` (their number) is not 0."""
-    if actions == 0:
-        return obs.entities
-    agents, others = obs.visible.shape[-2], obs.entities.shape[-2] - obs.visible.shape[-2]
-    assert obs.last_action is not None
-    done = jnp.arange(actions) == obs.last_action[..., :agents, None]
-    padding = [(0, 0)] * (done.ndim - 2) + [(0, others), (0, 0)]
-    return jnp.concatenate([obs.entities, jnp.pad(done, padding).astype(obs.entities.dtype)], axis=-1)
+    steps: int | None = None
+    eval_every: int | None = None
+    eval_episodes: int | None = None
+    buffer: int | None = None
+    epsilon_steps: int | None = None
+    pack: tuple[float, ...] | None = None
+    size: int | None = None
+    recurrent: bool | None = None
+    last_action: bool | None = None
+    mixer: str | None = None

@@ -9,7 +9,7 @@ from refil.training.setup import TrainConfig
 
 
 @dataclass(frozen=True)
-class Config:
+class ReplayConfig:
     """Options of training from a replay buffer; the defaults are the paper's."""
 
     batch: PositiveInt = 32  # Episodes per update
@@ -24,7 +24,7 @@ class Config:
     pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
 
 
-def check(config: Config, train: TrainConfig) -> None:
+def check(config: ReplayConfig, train: TrainConfig) -> None:
     """Raise if the sizes contradict each other."""
     for name, value in (("algorithm.batch", config.batch), ("train.envs", train.envs)):
         if value > config.buffer:

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 from refil.errors import RefilError
 from refil.nn.attention import attention
 from refil.nn.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, hyper
-from refil.nn.pooling import Kind, pooling
+from refil.nn.pooling import PoolingKind, pooling
 from refil.nn.utilities import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
 from refil.settings import PositiveInt, UnitFloat
 from refil.types import Defaults, Model, Spec
@@ -109,7 +109,7 @@ def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     return Model(utility(options, spec, attending(options.size, options.heads), key), Vdn())
 
 
-def pooled(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:
+def pooled(options: PoolingOptions, kind: PoolingKind, spec: Spec, key: PRNGKeyArray) -> Model:
     """A fresh model with pooling in utilities and mixer."""
     key_utility, key_mixer = jax.random.split(key)
     gather = partial(pooling, options.size, kind, options.exact)

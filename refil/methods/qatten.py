@@ -11,9 +11,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.learning.losses import plain
 from refil.learning.networks import UtilityOptions, attending, utility, width
-from refil.nn.layers import Linear, linear
+from refil.nn.layers import HIDDEN_LOGIT, Linear, linear
 from refil.nn.mixers import Hyper, hyper, over_agents
-from refil.nn.softmax import HIDDEN
 from refil.settings import PositiveInt
 from refil.types import Method, MethodInfo, Model, Observation, Spec, entity_inputs
 
@@ -55,7 +54,7 @@ class Qatten(eqx.Module):
         keys = jnp.swapaxes(keys.reshape(*keys.shape[:-1], self.heads, -1), -3, -2)
         logits = (query * keys.astype(jnp.float32)).sum(axis=-1) * keys.shape[-1] ** -0.5
         return QattenContext(
-            logits=jnp.where(obs.agent_present[..., None, :], logits, HIDDEN),
+            logits=jnp.where(obs.agent_present[..., None, :], logits, HIDDEN_LOGIT),
             weights=jnp.abs(over_agents(self.weights.read(inputs), obs)),
             bias=over_agents(self.bias.read_mean(inputs), obs)[..., 0],
         )

@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.attention import Reading
-from refil.nn.layers import Linear, linear, relu
-from refil.nn.pooling import PooledReading
-from refil.nn.softmax import HIDDEN
+from refil.nn.attention import Projected
+from refil.nn.layers import HIDDEN_LOGIT, Linear, linear, relu
+from refil.nn.pooling import PooledProjection
 from refil.nn.utilities import Gather
 from refil.types import Observation, entity_inputs
 
 Positive = Literal["softmax", "absolute"]
-AnyReading = Reading | PooledReading
+AnyReading = Projected | PooledProjection
 Making = Callable[[PRNGKeyArray], "Hyper"]  # makes a fresh hypernetwork
 
 
@@ -33,12 +32,12 @@ class Hyper(eqx.Module):
 
     def read(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One row per agent."""
-        return self.gather.read(relu(self.embed(inputs)), self.output)
+        return self.gather.project(relu(self.embed(inputs)), self.output)
 
     def read_mean(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
         """One number per agent: the mean of its row."""
         mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
-        return self.gather.read(relu(self.embed(inputs)), mean)
+        return self.gather.project(relu(self.embed(inputs)), mean)
 
 
 def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> Hyper:
@@ -49,7 +48,7 @@ def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray],
 
 def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch size"]:
     """The mean over agent slots of what is gathered from everything, absent slots counting as zero."""
-    gathered = reading.through(obs.full_view[None])[0].astype(jnp.float32)
+    gathered = reading.attend(obs.full_view[None])[0].astype(jnp.float32)
     return jnp.where(obs.agent_present[..., None], gathered, 0.0).mean(axis=-2)
 
 
@@ -85,7 +84,7 @@ class LinearQmix(eqx.Module):
     def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> Weighing:
         """One weight for each agent and factor."""
         inputs = entity_inputs(obs, self.last_action_dim)
-        raw = self.weights.read_mean(inputs).through(views)[..., 0].astype(jnp.float32)
+        raw = self.weights.read_mean(inputs).attend(views)[..., 0].astype(jnp.float32)
         return Weighing(raw, obs.agent_present, over_agents(self.bias.read_mean(inputs), obs)[..., 0])
 
     def values(
@@ -120,7 +119,7 @@ class AttentionQmix(eqx.Module):
         """One row of the first layer for each agent and factor."""
         inputs, positive = entity_inputs(obs, self.last_action_dim), AMONG_COLUMNS[self.positive]
         return Layers(
-            first=positive(self.first.read(inputs).through(views).astype(jnp.float32)),
+            first=positive(self.first.read(inputs).attend(views).astype(jnp.float32)),
             first_bias=over_agents(self.first_bias.read(inputs), obs),
             last=positive(over_agents(self.last.read(inputs), obs)),
             last_bias=over_agents(self.last_bias.read_mean(inputs), obs)[..., 0],
@@ -139,7 +138,7 @@ def share_among_agents(
     raw: Float[Array, "factors *batch agents"], acting: Bool[Array, "*batch agents"]
 ) -> Float[Array, "factors *batch agents"]:
     """Softmax over all factors of all agents present."""
-    return jax.nn.softmax(jnp.where(acting, raw, HIDDEN), axis=(0, -1)) * acting
+    return jax.nn.softmax(jnp.where(acting, raw, HIDDEN_LOGIT), axis=(0, -1)) * acting
 
 
 def distance_from_zero(

@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from refil.nn.layers import LayerNorm, Linear, Mlp, layer_norm, linear, mlp, multiply, plus, uniform
-from refil.nn.softmax import shares
+from refil.nn.layers import LayerNorm, Linear, Mlp, add_bias, layer_norm, linear, masked_softmax, matmul, mlp, uniform
 from refil.nn.time_major import as_it_was, time_first
 from refil.types import Beside, Observation, Spec, at_once, entity_inputs, nothing
 
@@ -25,11 +24,11 @@ class Block(eqx.Module):
         self, tokens: Float[Array, "*batch tokens size"], seen: Bool[Array, "*batch tokens"]
     ) -> Float[Array, "*batch tokens size"]:
         """Every token asks, only those that are seen answer."""
-        columns = multiply(tokens, self.query_key_value)
+        columns = matmul(tokens, self.query_key_value)
         columns = columns.reshape(*columns.shape[:-1], 3, self.heads, tokens.shape[-1])
         queries, keys, values = (jnp.swapaxes(columns[..., part, :, :], -3, -2) for part in range(3))
         logits = queries @ jnp.swapaxes(keys, -2, -1) * tokens.shape[-1] ** -0.5
-        gathered = jnp.swapaxes(shares(logits, seen[..., None, None, :]) @ values, -3, -2)
+        gathered = jnp.swapaxes(masked_softmax(logits, seen[..., None, None, :]) @ values, -3, -2)
         tokens = self.norm_attention(tokens + self.merge(gathered.reshape(*gathered.shape[:-2], -1)))
         return self.norm_feed(tokens + self.feed(tokens))
 
@@ -53,9 +52,9 @@ class UpdetUtility(eqx.Module):
         plain = entity_inputs(obs, self.last_action_dim)
         agents, entities = obs.visible.shape[-2:]
         self_mark = self.embed.weight[-1]
-        entity_part = plus(multiply(plain, self.embed.weight[:-1]), self.embed.bias)[..., None, :, :]
+        entity_part = add_bias(matmul(plain, self.embed.weight[:-1]), self.embed.bias)[..., None, :, :]
         marks = jnp.eye(agents, entities, dtype=plain.dtype)[..., None] * self_mark
-        return plus(jnp.broadcast_to(entity_part, (*obs.visible.shape, entity_part.shape[-1])), marks)
+        return add_bias(jnp.broadcast_to(entity_part, (*obs.visible.shape, entity_part.shape[-1])), marks)
 
     def think(
         self,

@@ -45,7 +45,7 @@ class EntityEncoder(eqx.Module):
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
         """What is gathered has no activation before the following layer."""
-        return self.gather.read(relu(self.embed(inputs)), following).through(views)
+        return self.gather.project(relu(self.embed(inputs)), following).attend(views)
 
 
 class FeedForwardUtility(eqx.Module):
@@ -103,13 +103,13 @@ class Recurrent(eqx.Module):
 
     def step(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
         """The memory after one more instant, through what is visible."""
-        return self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
+        return self.remember(self.remember.input_proj(self.perceive(obs, obs.visible[None])[0]), memory)
 
     def unroll(
         self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], beside: Beside = nothing
     ) -> tuple[Float[Array, "views *batch time agents size"], PyTree]:
         """The memory after each instant of whole episodes, each view with a memory of its own; and what is made beside."""
-        shares = self.remember.shares(time_first(obs.turns, self.perceive(obs, views), behind=2))
+        shares = self.remember.project_inputs(time_first(obs.turns, self.perceive(obs, views), behind=2))
         made = beside(partial(after, shares))
         first = time_first(obs.turns, obs.is_first, behind=0)[:, None, ..., None, None]
         memories, made = last_to_go_back(self.remember.unroll(shares, first), made)

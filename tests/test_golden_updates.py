@@ -96,5 +96,5 @@ def test_three_updates_are_the_recorded_ones(path, fast, monkeypatch):
         np.testing.assert_allclose(metrics["gradient_norm"], norm, rtol=1e-5)
     parity.assert_models_close(learner.model, parity.model(path, fixture, "after/"), 1e-4)
     pooling, recurrent = "pooling" in path.stem, "agent/rnn.weight_hh" in fixture
-    kernels = ({"gather"} if not pooling else set()) | ({"remember", "trace_back"} if recurrent else set())
+    kernels = ({"attend"} if not pooling else set()) | ({"gru_scan", "gru_scan_backward"} if recurrent else set())
     assert called == (kernels if fast else set())

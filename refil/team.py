@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from refil.errors import RefilError
 from refil.nn.attention import Attention
+from refil.nn.layers import relu
 from refil.nn.utilities import entity_inputs, initial_state, step, team_policy, team_state
 from refil.rollout import epsilon_greedy, rollout, rollout_random_tasks, select
 from refil.training import devices
@@ -79,7 +80,7 @@ class Team:
         if not isinstance(getattr(encoder, "aggregator", None), Attention):
             raise RefilError(f"{type(utility).__name__} of {self.name} has no entity attention")
         inputs = entity_inputs(self._complete(obs, self._started(obs, state)), utility.last_action_dim)
-        return encoder.attention_weights(inputs, obs.visible)
+        return encoder.aggregator.weights(relu(encoder.embed(inputs)), obs.visible)
 
     def play(self, episodes: int = 1, task: str | None = None, seed: int = 0) -> list[Replay]:
         """Play episodes greedily and return them as replays, which a notebook shows as a page."""

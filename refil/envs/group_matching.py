@@ -12,14 +12,14 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from refil.errors import RefilError
 from refil.scene import Circle, Line, Scene
 from refil.settings import PositiveInt, UnitFloat
-from refil.types import Defaults, Env, Observation, Outcome, Spec
+from refil.types import Env, EnvDefaults, Observation, Outcome, Spec
 
 STEP_COST = 0.1
 MATCH_REWARD = 2.5
 COLOURS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # of groups
 ACTIONS = 3  # one cell back, stay, one cell on
 
-DEFAULTS = Defaults(
+DEFAULTS = EnvDefaults(
     steps=1_000_000,
     buffer=2000,
     epsilon_steps=5000,
@@ -29,7 +29,7 @@ DEFAULTS = Defaults(
     mixer="linear",
     size=64,
     last_action=False,
-    fold=(0.25, 0.5),  # a team that has learned needs a tenth of the steps
+    pack=(0.25, 0.5),  # a team that has learned needs a tenth of the steps
 )
 
 

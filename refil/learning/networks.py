@@ -13,7 +13,7 @@ from refil.nn.attention import attention
 from refil.nn.gru import gru
 from refil.nn.layers import linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
-from refil.nn.pooling import Kind, pooling
+from refil.nn.pooling import PoolingKind, pooling
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
 from refil.settings import FromEnv, PositiveInt, UnitFloat
@@ -142,7 +142,7 @@ def attention_vdn(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Mod
     return Model(utility(options, spec, attention_factory(options.size, options.heads), key), Vdn())
 
 
-def pooling_qmix(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:
+def pooling_qmix(options: PoolingOptions, kind: PoolingKind, spec: Spec, key: PRNGKeyArray) -> Model:
     """Initialize a model with pooling in the utility and in the mixing network."""
     key_utility, key_mixer = jax.random.split(key)
     aggregator = partial(pooling, options.size, kind, options.exact)

@@ -109,7 +109,7 @@ class RomaUtility(eqx.Module):
 
     def recur(self, state: Array, inputs: Features) -> tuple[Array, Features]:
         """Advance the GRU by one timestep."""
-        hidden = self.gru(self.gru.from_input(inputs.hidden), state)
+        hidden = self.gru(self.gru.input_proj(inputs.hidden), state)
         return hidden, Features(hidden, inputs.seen)
 
     def project_inputs(self, inputs: Features) -> Features:

@@ -100,6 +100,15 @@ class Attention(eqx.Module):
         value_dim = outputs if merge_output else size // self.heads
         return Projected(matmul(entities, weight), output, size, self.heads, value_dim, merge_output)
 
+    def weights(
+        self, entities: Float[Array, "*batch entities size"], visible: Bool[Array, "*batch agents entities"]
+    ) -> Float[Array, "*batch heads agents entities"]:
+        """Return the attention weights themselves, for people who look inside."""
+        columns = matmul(entities, self.query_key_value[:, : 2 * len(self.query_key_value)])
+        queries, keys = (_split_heads(part, self.heads) for part in jnp.split(columns, 2, axis=-1))
+        logits = queries[..., : visible.shape[-2], :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
+        return masked_softmax(logits, visible[..., None, :, :])
+
 
 def attention(size: int, heads: int, key: PRNGKeyArray) -> Attention:
     """Initialize an attention layer."""

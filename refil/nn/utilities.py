@@ -109,7 +109,7 @@ class GruUtility(eqx.Module):
 
     def recur(self, state: Array, inputs: Array) -> tuple[Array, Array]:
         """Return the next hidden state, twice: it is also what is scored."""
-        hidden = self.gru(self.gru.from_input(inputs), state)
+        hidden = self.gru(self.gru.input_proj(inputs), state)
         return hidden, hidden
 
     def project_inputs(self, inputs: Float[Array, "time *batch hidden"]) -> Float[Array, "time *batch gates"]:
@@ -146,7 +146,9 @@ def step(utility: Utility, state: PyTree, obs: Observation) -> tuple[PyTree, Flo
 def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
     """Return the epsilon-greedy policy of each seed's model."""
 
-    def policy(state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PyTree, Int[Array, "seeds envs agents"]]:
+    def policy(
+        state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]
+    ) -> tuple[PyTree, Int[Array, "seeds envs agents"]]:
         obs = replace(obs, key=jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, NOISE)))(keys))
         state, q = jax.vmap(lambda model, *now: step(model.utility, *now))(models, state, obs)
         return state, jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)

@@ -1,4 +1,4 @@
-"""What can be drawn of an instant: circles with bars, lines and words, on a plane with y upwards."""
+"""Drawings of one timestep: circles with bars, lines and a note, on a plane whose y axis points up."""
 
 from dataclasses import dataclass, field
 
@@ -7,16 +7,16 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Circle:
-    """A body. `name` is who it is from frame to frame; one that is gone is left out.
+    """A body. `name` identifies it across timesteps; a timestep without it means that it is gone.
 
-    `bars` are shares from 0 to 1 with a colour each; `facing` is an angle in radians.
+    `bars` are fractions from 0 to 1, each with a color; `facing` is an angle in radians.
     """
 
     name: str
     x: Number
     y: Number
     radius: Number
-    colour: str
+    color: str
     label: str = ""
     facing: Number | None = None
     bars: tuple[tuple[Number, str], ...] = ()
@@ -24,19 +24,19 @@ class Circle:
 
 @dataclass(frozen=True)
 class Line:
-    """A stroke from one point to another; `width` is in units of the plane."""
+    """A line from (x, y) to (to_x, to_y); `width` is in units of the plane."""
 
     x: Number
     y: Number
     to_x: Number
     to_y: Number
-    colour: str
+    color: str
     width: Number = 0.08
 
 
 @dataclass(frozen=True)
 class Scene:
-    """An instant; `note` is a word about it."""
+    """One timestep; `note` is shown as text."""
 
     width: Number
     height: Number

@@ -1,7 +1,7 @@
-"""Environments, one file each; the file's name is its name on the command line.
+"""Environments, one file or folder each; the file's name is the environment's name on the command line.
 
-A file has `Config`, a frozen dataclass of options, and `build(config) -> Env`. If the paper's settings for it are not
-those of StarCraft it also has `DEFAULTS: refil.types.Defaults`.
+A file defines `Config`, a frozen dataclass of options, and `build(config) -> Env`. It may define
+`DEFAULTS: refil.types.EnvDefaults`, the defaults of training options in this environment.
 """
 
-NEEDED = ("Config", "build")  # of a file of one's own
+NEEDED = ("Config", "build")  # names that an environment file must define

@@ -1,4 +1,4 @@
-"""Group matching: agents on a ring of cells must gather with their group, not knowing who matters (paper, section 4.1)."""
+"""Group matching: agents on a ring of cells must meet the other members of their group (paper, section 4.1)."""
 
 import math
 from dataclasses import dataclass
@@ -12,40 +12,40 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from refil.errors import RefilError
 from refil.scene import Circle, Line, Scene
 from refil.settings import PositiveInt, UnitFloat
-from refil.types import Defaults, Env, Observation, Outcome, Spec
+from refil.types import Env, EnvDefaults, Observation, Outcome, Spec
 
 STEP_COST = 0.1
 MATCH_REWARD = 2.5
-COLOURS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # of groups
-ACTIONS = 3  # one cell back, stay, one cell on
+COLORS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # of groups
+ACTIONS = ("back", "stay", "forward")  # moves along the ring
 
-DEFAULTS = Defaults(
+DEFAULTS = EnvDefaults(
     steps=1_000_000,
-    buffer=2000,
-    epsilon_steps=5000,
     eval_every=10_000,
     eval_episodes=80,
-    recurrent=False,
-    mixer="linear",
+    buffer=2000,
+    epsilon_steps=5000,
+    pack=(0.25, 0.5),  # trained teams need a tenth of the horizon
     size=64,
+    recurrent=False,
     last_action=False,
-    fold=(0.25, 0.5),  # a team that has learned needs a tenth of the steps
+    mixer="linear",
 )
 
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of the game; the defaults are the paper's."""
+    """Options of group matching; the defaults are the paper's."""
 
-    agents: PositiveInt = 8  # how many agents there are
-    cells: PositiveInt = 6  # places on the ring
-    groups: PositiveInt = 2  # groups that the agents are split into
-    horizon: PositiveInt = 50  # steps after which an episode is cut off
-    random_actions: UnitFloat = 0.1  # chance that an agent's action is replaced by a random one
+    agents: PositiveInt = 8  # number of agents
+    cells: PositiveInt = 6  # number of cells on the ring
+    groups: PositiveInt = 2  # number of groups that the agents are split into
+    horizon: PositiveInt = 50  # steps after which an episode is truncated
+    random_actions: UnitFloat = 0.1  # probability that an agent's action is replaced by a random one
 
 
 class State(eqx.Module):
-    """Where every agent is, and with whom it belongs."""
+    """The cell and the group of every agent."""
 
     cell: Int[Array, " agents"]
     group: Int[Array, " agents"]
@@ -53,68 +53,76 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class GroupMatching:
-    """The game as pure functions; it has a single task, groups are drawn anew in every episode."""
+    """Group matching as pure functions. There is a single task; groups are sampled in every episode."""
 
     config: Config
     spec: Spec
     tasks: tuple[()] = ()
     task_names: tuple[str, ...] = ("group_matching",)
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the entity features."""
+        sizes = {"cell": self.config.cells, "group": self.config.groups, "agent": self.config.agents}
+        return tuple(f"{name} {number}" for name, size in sizes.items() for number in range(size))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions."""
+        return ACTIONS
+
     def reset(self, task: tuple[()], key: PRNGKeyArray) -> State:
-        """Groups are the pieces of a shuffled row of agents between sorted cuts: one may be empty or a single agent."""
-        key_order, key_cuts, key_cells = jax.random.split(key, 3)
+        """Sample cells and groups: agents in random order are cut at sorted random points, so a group may be empty."""
+        order_key, cut_key, cell_key = jax.random.split(key, 3)
         agents, groups = self.config.agents, self.config.groups
-        cuts = jnp.sort(jax.random.randint(key_cuts, (groups - 1,), 0, agents))
-        place = jax.random.permutation(key_order, agents)
+        cuts = jnp.sort(jax.random.randint(cut_key, (groups - 1,), 0, agents))
+        rank = jax.random.permutation(order_key, agents)
         return State(
-            cell=jax.random.randint(key_cells, (agents,), 0, self.config.cells),
-            group=(place[:, None] >= cuts).sum(axis=-1),
+            cell=jax.random.randint(cell_key, (agents,), 0, self.config.cells),
+            group=(rank[:, None] >= cuts).sum(axis=-1),
         )
 
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
-        """Move, then pay for time and for each group that came together (or take it back where one broke)."""
-        key_slip, key_action = jax.random.split(key)
-        slips = jax.random.uniform(key_slip, actions.shape) < self.config.random_actions
-        actions = jnp.where(slips, jax.random.randint(key_action, actions.shape, 0, ACTIONS), actions)
-        moved = State((state.cell + actions - 1) % self.config.cells, state.group)
-        gained = self.matched(moved) - self.matched(state)
-        solved = self.matched(moved) == self.config.groups
-        return moved, Outcome(-STEP_COST + MATCH_REWARD * gained, solved, solved)
+        """Move the agents. The reward is a step cost, plus a reward for each new match, minus one for each broken match."""
+        slip_key, action_key = jax.random.split(key)
+        slips = jax.random.uniform(slip_key, actions.shape) < self.config.random_actions
+        actions = jnp.where(slips, jax.random.randint(action_key, actions.shape, 0, len(ACTIONS)), actions)
+        after = State((state.cell + actions - 1) % self.config.cells, state.group)
+        new_matches = self.num_matched(after) - self.num_matched(state)
+        solved = self.num_matched(after) == self.config.groups
+        return after, Outcome(-STEP_COST + MATCH_REWARD * new_matches, solved, solved)
 
-    def matched(self, state: State) -> Int[Array, ""]:
-        """How many groups stand in one cell; an empty group does."""
+    def num_matched(self, state: State) -> Int[Array, ""]:
+        """Return how many groups are matched: all members in one cell, or no members."""
         members = state.group == jnp.arange(self.config.groups)[:, None]
         first = jnp.where(members, state.cell, self.config.cells).min(axis=-1)
         last = jnp.where(members, state.cell, -1).max(axis=-1)
         return (first >= last).sum()
 
     def observe(self, state: State) -> Observation:
-        """Everyone sees everyone: cell, group and index, all one-hot."""
+        """Return one-hot features of cell, group and index; every agent sees all agents."""
         agents = self.config.agents
-        everyone = jnp.ones((agents,), bool)
         return Observation(
-            entities=self.features(state),
-            present=everyone,
-            alive=everyone,
+            entities=self._features(state),
+            present=jnp.ones((agents,), bool),
             visible=jnp.ones((agents, agents), bool),
-            available=jnp.ones((agents, ACTIONS), bool),
+            available=jnp.ones((agents, len(ACTIONS)), bool),
             group=state.group,
         )
 
     def scene(self, state: State) -> Scene:
-        """Cells are places on a ring; who stands in one place stands side by side, in its group's colour."""
+        """Draw cells as directions from the center, and agents of one cell behind each other in their group's color."""
         cells, circles = np.asarray(state.cell), []
         for agent, (cell, group) in enumerate(zip(cells, np.asarray(state.group), strict=True)):
             angle = 2 * math.pi * int(cell) / self.config.cells
-            reach = 3.0 + 0.9 * int((cells[:agent] == cell).sum())
-            place = 12 + reach * math.sin(angle), 12 + reach * math.cos(angle)
-            circles.append(Circle(f"agent {agent}", *place, 0.4, COLOURS[int(group) % len(COLOURS)], str(agent)))
-        marks = [2 * math.pi * cell / self.config.cells for cell in range(self.config.cells)]
-        lines = [Line(12, 12, 12 + 2.4 * math.sin(mark), 12 + 2.4 * math.cos(mark), "#475569") for mark in marks]
-        return Scene(24, 24, circles, lines, f"{int(self.matched(state))} of {self.config.groups} groups together")
+            radius = 3.0 + 0.9 * int((cells[:agent] == cell).sum())
+            position = 12 + radius * math.sin(angle), 12 + radius * math.cos(angle)
+            circles.append(Circle(f"agent {agent}", *position, 0.4, COLORS[int(group) % len(COLORS)], str(agent)))
+        angles = [2 * math.pi * cell / self.config.cells for cell in range(self.config.cells)]
+        lines = [Line(12, 12, 12 + 2.4 * math.sin(angle), 12 + 2.4 * math.cos(angle), "#475569") for angle in angles]
+        return Scene(24, 24, circles, lines, f"{int(self.num_matched(state))} of {self.config.groups} groups matched")
 
-    def features(self, state: State) -> Float[Array, "agents features"]:
-        """One row per agent."""
+    def _features(self, state: State) -> Float[Array, "agents features"]:
         blocks = (
             state.cell[:, None] == jnp.arange(self.config.cells),
             state.group[:, None] == jnp.arange(self.config.groups),
@@ -124,8 +132,8 @@ class GroupMatching:
 
 
 def build(config: Config) -> Env:
-    """The game of these sizes."""
+    """Return the environment with these options."""
     if config.groups > config.agents:
-        raise RefilError(f"--env.groups {config.groups} is more than --env.agents {config.agents}")
+        raise RefilError(f"groups={config.groups} is more than agents={config.agents}")
     features = config.cells + config.groups + config.agents
-    return GroupMatching(config, Spec(config.agents, config.agents, features, ACTIONS, config.horizon))
+    return GroupMatching(config, Spec(config.agents, config.agents, features, len(ACTIONS), config.horizon))

@@ -2,9 +2,10 @@
 
 import dataclasses
 import difflib
+import importlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,10 @@ import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError
-from refil.settings import Flat, FromEnv, Inline, NonNegativeFloat, NonNegativeInt, PositiveInt
+from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
 from refil.training import flags
-from refil.training.flags import Precision
 from refil.training.replay.config import ReplayConfig
-from refil.training.setup import Setup
+from refil.training.setup import Setup, TrainConfig
 from refil.types import Env, EnvDefaults, Method, MethodInfo, Observation
 
 VERSION = 2
@@ -25,21 +25,6 @@ SECTIONS = ("algorithm", "train", "output")  # groups of options that every run 
 COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Options of training that do not depend on the algorithm."""
-
-    steps: Annotated[PositiveInt, FromEnv] = 1_000_000  # Environment steps to train for, per seed
-    seeds: PositiveInt = 1  # Number of seeds, trained in parallel
-    seed: NonNegativeInt = 0  # First seed
-    envs: PositiveInt = 8  # Parallel environments per seed; each iteration plays one episode in each
-    eval_every: Annotated[PositiveInt, FromEnv] = 10_000  # Environment steps between evaluations
-    eval_episodes: Annotated[PositiveInt, FromEnv] = 100  # Greedy episodes per evaluation
-    mask_dead: bool = False  # Hide dead entities as if their slots were empty
-    precision: Precision = "float32"  # GPU arithmetic: float32, TF32 products, or bfloat16 activations with TF32 products
-    deterministic: bool = False  # Use only deterministic GPU operations (slower; CPU runs are always deterministic)
 
 
 @dataclass(frozen=True)
@@ -101,6 +86,10 @@ class RunConfig:
         method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
         check_method(method, self.method.name)
         return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+
+    def algorithm_module(self) -> Any:
+        """Return the module that trains the method."""
+        return importlib.import_module(f"refil.training.{algorithm_name(self.method.name)}.loop")
 
     def to_json(self) -> str:
         """Return the text that `read` parses; `stop_after` is not stored because it holds for one process only."""
@@ -167,6 +156,11 @@ def resumed(saved: RunConfig, asked: RunConfig) -> RunConfig:
         if not is_changeable(path):
             raise RefilError(f"cannot resume with {path} {new} instead of {old}; only {', '.join(CHANGEABLE)} may change")
     return asked
+
+
+def algorithm_name(method: str) -> str:
+    """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
+    return getattr(plugins.load(METHODS, method), "ALGORITHM", "replay")
 
 
 def method_info(name: str) -> MethodInfo:

@@ -56,14 +56,14 @@ def encode(clip: Clip) -> dict[str, Any]:
                 [
                     c.name,
                     *numbers(c.x, c.y, c.radius),
-                    c.colour,
+                    c.color,
                     c.label,
                     *numbers(c.facing),
                     [[*numbers(s), k] for s, k in c.bars],
                 ]
                 for c in scene.circles
             ],
-            "lines": [[*numbers(line.x, line.y, line.to_x, line.to_y, line.width), line.colour] for line in scene.lines],
+            "lines": [[*numbers(line.x, line.y, line.to_x, line.to_y, line.width), line.color] for line in scene.lines],
         }
         for scene in clip.scenes
     ]
@@ -109,11 +109,11 @@ def draw(axes: Any, scene: Scene) -> None:
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")
     scale = 300 / scene.width
     for line in scene.lines:
-        axes.plot([line.x, line.to_x], [line.y, line.to_y], color=line.colour, linewidth=line.width * scale)
+        axes.plot([line.x, line.to_x], [line.y, line.to_y], color=line.color, linewidth=line.width * scale)
     for body in sorted(scene.circles, key=lambda body: -body.radius):
-        axes.add_patch(Circle((body.x, body.y), body.radius, color=body.colour))
+        axes.add_patch(Circle((body.x, body.y), body.radius, color=body.color))
         axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
-        for number, (share, colour) in enumerate(body.bars):
+        for number, (share, color) in enumerate(body.bars):
             low = body.y + body.radius + 0.12 + 0.2 * number
-            axes.add_patch(Rectangle((body.x - body.radius, low), 2 * body.radius * share, 0.14, color=colour))
+            axes.add_patch(Rectangle((body.x - body.radius, low), 2 * body.radius * share, 0.14, color=color))
     axes.text(0.02, 0.97, scene.note, color="white", transform=axes.transAxes, fontsize=8, va="top")

@@ -67,8 +67,8 @@ def test_it_loads_and_lists_the_episodes(page):
 
 
 def test_it_draws(page):
-    colours = "[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]"
-    assert page.evaluate(colours)[:3] == [0, 0, 255]
+    colors = "[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]"
+    assert page.evaluate(colors)[:3] == [0, 0, 255]
 
 
 def test_it_plays_to_the_end_and_pauses(page):

@@ -1,4 +1,4 @@
-"""StarCraft battles between armies that change from episode to episode (paper, section 4.2), after SMAC."""
+"""StarCraft battles between armies that change from episode to episode (paper, section 4.2), modeled on SMAC."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -9,22 +9,22 @@ from refil.envs.starcraft.scenarios import SCENARIOS
 
 
 def names() -> list[str]:
-    """The task sets and maps."""
+    """Return the names of the task sets and maps."""
     return list(SCENARIOS)
 
 
 def summary(name: str) -> str:
-    """What is fought there."""
+    """Return one line about a task set or map."""
     pairs = SCENARIOS[name].tasks()
-    armies = scenarios.battle_name(*pairs[0]) if len(pairs) == 1 else f"{len(pairs)} pairs of armies"
+    armies = scenarios.task_name(*pairs[0]) if len(pairs) == 1 else f"{len(pairs)} pairs of armies"
     return f"StarCraft: {armies}, {SCENARIOS[name].limit} steps."
 
 
 def serve(name: str) -> SimpleNamespace | None:
-    """The environment of a task set or map, or of any two armies: `3s5z_vs_3s6z`."""
-    if name not in SCENARIOS and not scenarios.is_battle(name):
+    """Return the environment plug-in of a task set, a map, or any two armies (`3s5z_vs_3s6z`), or None for other names."""
+    if name not in SCENARIOS and not scenarios.is_task_name(name):
         return None
-    from refil.envs.starcraft import env  # JAX only where it is needed: names are asked for by --help
+    from refil.envs.starcraft import env  # imports JAX, which `--help` does without
 
-    scenario = SCENARIOS.get(name) or scenarios.free(name)
-    return SimpleNamespace(Config=Config, build=partial(env.build, scenario))
+    scenario = SCENARIOS.get(name) or scenarios.custom(name)
+    return SimpleNamespace(Config=Config, build=partial(env.build, scenario), DEFAULTS=env.DEFAULTS)

@@ -1,4 +1,4 @@
-"""Options of a battle."""
+"""Options of StarCraft battles."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,11 +8,11 @@ from refil.settings import PositiveInt
 
 @dataclass(frozen=True)
 class Config:
-    """Options of a battle; the defaults are SMAC's and the authors'."""
+    """Options of StarCraft battles; the defaults are SMAC's and the authors'."""
 
-    profile: Literal["smac", "smaclite"] = "smac"  # whose unit numbers and rules
-    jitter: bool = True  # reload times vary by a loop or two
-    acceleration: bool = True  # Medivacs gather speed
-    absolute_reward: bool = True  # enemies that recover count as if hurt, as in the authors' wrapper
-    healers_alone_lose: bool = True  # a side with only Medivacs left has lost
-    limit: PositiveInt | None = None  # steps after which a battle ends, instead of the set's
+    profile: Literal["smac", "smaclite"] = "smac"  # unit numbers and rules: SMAC's or SMAClite's
+    jitter: bool = True  # weapon cooldowns vary randomly by a tick or two
+    acceleration: bool = True  # Medivacs take time to reach full speed
+    absolute_reward: bool = True  # reward the absolute change of enemy health, as the authors' environment does
+    healers_alone_lose: bool = True  # a team with only Medivacs left has lost
+    limit: PositiveInt | None = None  # steps after which a battle ends; default: that of the task set or map

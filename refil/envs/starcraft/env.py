@@ -1,4 +1,4 @@
-"""The battle as an environment: tasks are pairs of armies, a step is eight game loops."""
+"""The StarCraft environment: tasks are pairs of armies, and one step is eight game ticks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,155 +14,175 @@ from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spaw
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.scenarios import Army, Scenario
 from refil.envs.starcraft.sim import kernel, tick
-from refil.envs.starcraft.sim.rules import LOOPS, SMAC, SMACLITE, Rules
-from refil.envs.starcraft.sim.state import ARENAS, Game, World, batches_last
-from refil.envs.starcraft.sim.unit import Table
+from refil.envs.starcraft.sim.rules import SMAC, SMACLITE, TICKS_PER_STEP, Rules
+from refil.envs.starcraft.sim.state import ARENAS, Game, State, batches_last
+from refil.envs.starcraft.sim.unit import UnitTable
 from refil.errors import RefilError
 from refil.scene import Scene
-from refil.types import Observation, Outcome, Spec
+from refil.types import EnvDefaults, Observation, Outcome, Spec
 
-MOST = 128  # units in an army
-UNROLLED = 4  # loops written out one after another on a GPU, where copies between them cost as much as small steps
+MAX_ARMY = 128  # units
+UNROLL = 4  # ticks unrolled on a GPU, where copies between iterations cost as much as small operations
 UNITS = "refil.envs.starcraft.sim.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
+DEFAULTS = EnvDefaults(
+    steps=10_000_000,
+    eval_every=50_000,
+    eval_episodes=160,
+    buffer=5000,
+    epsilon_steps=500_000,
+    # Battles last 45 to 75 of 150 steps on average. More sizes would take as long to compile as they save in 10 million steps.
+    pack=(0.55,),
+    size=128,
+    recurrent=True,
+    last_action=True,
+    mixer="attention",
+)
+
 
 @dataclass(frozen=True, eq=False)
-class Battle:
-    """Battles between the armies of a task set; one is equal to itself alone, so that jit takes it as a constant."""
+class StarCraft:
+    """Battles of a task set. Instances compare by identity, so that `jax.jit` accepts them as static arguments."""
 
     game: Game
     config: Config
     limit: int
-    divisor: float
+    reward_divisor: float
     armies: Int[np.ndarray, "tasks units"]
     task_names: tuple[str, ...]
 
     @property
     def tasks(self) -> Int[Array, "tasks units"]:
-        """The kind in every slot, task by task."""
+        """The unit type in every slot of every task."""
         return jnp.asarray(self.armies)
 
     @cached_property
     def spec(self) -> Spec:
-        """Sizes."""
-        game = self.game
-        actions = orders.actions(game)
-        return Spec(game.allies, game.units, observe.width(game), actions, self.limit, actions - orders.FIRST_TARGET)
+        """The sizes of the environment."""
+        game, actions = self.game, len(self.action_names)
+        target_actions = actions - orders.FIRST_TARGET
+        return Spec(game.num_allies, game.num_units, len(self.feature_names), actions, self.limit, target_actions)
 
-    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> World:
-        """The armies of a task, somewhere."""
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the entity features."""
+        return observe.feature_names(self.game)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions."""
+        return orders.action_names(self.game)
+
+    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+        """Return the initial state of a battle between the armies of a task."""
         return spawn.spawn(task, key, self.game)
 
-    def step(self, state: World, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[World, Outcome]:
-        """Agents give their orders, then eight loops pass."""
-        after = self.pass_time(self.ordered(state, actions), key)
+    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
+        """Give the agents' orders and simulate eight ticks."""
+        after = self.advance(self.with_orders(state, actions), key)
         return after, self.outcome(state, after)
 
-    def ordered(self, state: World, actions: Int[Array, " agents"]) -> World:
-        """The same instant, with orders given."""
-        return orders.give(state, actions, self.game.table[state.kind], self.game)
+    def with_orders(self, state: State, actions: Int[Array, " agents"]) -> State:
+        """Return the state in which the agents' units have the orders of these actions."""
+        return orders.apply_actions(state, actions, self.game.table[state.unit_type], self.game)
 
-    def available(self, state: World) -> Bool[Array, "agents actions"]:
-        """What each agent may do."""
-        return orders.available(state, self.game.table[state.kind], self.game)
+    def available_actions(self, state: State) -> Bool[Array, "agents actions"]:
+        """Return which actions each agent can choose."""
+        return orders.available_actions(state, self.game.table[state.unit_type], self.game)
 
-    def pass_time(self, ordered: World, key: PRNGKeyArray) -> World:
-        """Eight loops with the orders that hold."""
-        return self.tick_clock(loops(self.game)(ordered, self.jitter(key)))
+    def advance(self, state: State, key: PRNGKeyArray) -> State:
+        """Simulate the eight ticks of a step with the orders that the units have."""
+        after = run_ticks(self.game)(state, self.cooldown_jitter(key))
+        return replace(after, time=after.time + 1)
 
-    def tick_clock(self, world: World) -> World:
-        """One step later."""
-        return replace(world, time=world.time + 1)
+    def cooldown_jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
+        """Sample, from 0 to 1, where each unit's cooldown lies in its range; one number suffices for a step."""
+        return jax.random.uniform(key, (self.game.num_units,))
 
-    def jitter(self, key: PRNGKeyArray) -> Float[Array, " units"]:
-        """Where between the least and the most, 0 and 1, each unit's time to reload lies; it shoots at most once in a step."""
-        return jax.random.uniform(key, (self.game.units,))
+    def outcome(self, before: State, after: State) -> Outcome:
+        """Return the outcome of a step; reaching the time limit terminates the battle."""
+        result = self.result(after)
+        raw = reward.damage_reward(before, after, self.game, self.config.absolute_reward)
+        over = reward.is_over(result) | (after.time >= self.limit)
+        return Outcome(reward.scaled_reward(raw, result, self.reward_divisor), over, result == reward.WON)
 
-    def outcome(self, before: World, after: World) -> Outcome:
-        """What a step led to; out of time is an end as well."""
-        result = reward.outcome(after, self.game, self.config.healers_alone_lose)
-        raw = reward.harm(before, after, self.game, self.config.absolute_reward)
-        over = reward.ended(result) | (after.time >= self.limit)
-        return Outcome(reward.total(raw, result, self.divisor), over, result == reward.WON)
+    def result(self, state: State) -> Int[Array, ""]:
+        """Return the result of a battle that ends in this state; see `reward.RESULT_NAMES`."""
+        return reward.battle_result(state, self.game, self.config.healers_alone_lose)
 
-    def result(self, state: World) -> str:
-        """How a battle ended, in words."""
-        return reward.WORDS[int(reward.outcome(state, self.game, self.config.healers_alone_lose))]
-
-    def observe(self, state: World) -> Observation:
-        """What agents see."""
+    def observe(self, state: State) -> Observation:
+        """Return the observations of all agents."""
         return observe.observe(state, self.game)
 
-    def scene(self, state: World) -> Scene:
-        """What can be drawn."""
+    def scene(self, state: State) -> Scene:
+        """Return a drawing of the state."""
         return scene.scene(state, self.game)
 
 
-def loops(game: Game) -> Callable[[World, Float[Array, " units"]], World]:
-    """A step's game loops as one function of the world and the jitter, for any batch of battles."""
+def run_ticks(game: Game) -> Callable[[State, Float[Array, " units"]], State]:
+    """Return the function that simulates the ticks of a step, for any batch of battles."""
 
     @batches_last
-    def pass_loops(world: World, jitter: Float[Array, "units *batch"]) -> World:
-        if kernel.fits(world):
-            return kernel.pass_loops(world, jitter, game)
-        traits = game.table[world.kind]
+    def run(state: State, jitter: Float[Array, " units *batch"]) -> State:
+        if kernel.is_supported(state):
+            return kernel.run_ticks(state, jitter, game)
+        stats = game.table[state.unit_type]
 
-        def loop(_: Array, now: World) -> World:
-            return tick.tick(now, traits, jitter, game)
+        def one_tick(_: Array, now: State) -> State:
+            return tick.tick(now, stats, jitter, game)
 
-        return jax.lax.fori_loop(0, LOOPS, loop, world, unroll=1 if jax.default_backend() == "cpu" else UNROLLED)
+        return jax.lax.fori_loop(0, TICKS_PER_STEP, one_tick, state, unroll=1 if jax.default_backend() == "cpu" else UNROLL)
 
-    return pass_loops
+    return run
 
 
-def build(scenario: Scenario, config: Config) -> Battle:
-    """The battles of a task set."""
+def build(scenario: Scenario, config: Config) -> StarCraft:
+    """Return the environment of a scenario."""
     pairs = scenario.tasks()
-    table = table_of(pairs, config.profile)
-    sides = [max(sum(pair[side].values()) for pair in pairs) for side in (0, 1)]
-    if max(sides) > MOST:
-        raise RefilError(f"an army of {max(sides)} is too large; it has at most {MOST} units")
+    table = unit_table(pairs, config.profile)
+    sizes = [max(sum(pair[team].values()) for pair in pairs) for team in (0, 1)]
+    if max(sizes) > MAX_ARMY:
+        raise RefilError(f"an army of {max(sizes)} units is too large; armies have at most {MAX_ARMY} units")
     rules = replace(RULES[config.profile], acceleration=config.acceleration)
     rules = replace(rules, jitter=rules.jitter and config.jitter)
-    game = Game(sides[0], sum(sides), table, ARENAS[scenario.ground], rules)
-    return Battle(
-        game=game,
+    return StarCraft(
+        game=Game(sizes[0], sum(sizes), table, ARENAS[scenario.arena], rules),
         config=config,
         limit=config.limit or scenario.limit,
-        divisor=most_reward(pairs, table) / reward.SCALE,
-        armies=np.array([slots(pair, sides, table) for pair in pairs], np.int8),
-        task_names=tuple(scenarios.battle_name(*pair) for pair in pairs),
+        reward_divisor=_max_raw_return(pairs, table) / reward.MAX_RETURN,
+        armies=np.array([_slots(pair, sizes, table) for pair in pairs], np.int8),
+        task_names=tuple(scenarios.task_name(*pair) for pair in pairs),
     )
 
 
-def table_of(pairs: list[tuple[Army, Army]], profile: str) -> Table:
-    """The unit types that occur, in the game's order."""
-    known = {name: plugins.load(UNITS, name) for name in plugins.names(UNITS)}
-    letters = {module.UNIT.letter: name for name, module in known.items()}
-    wanted = {letter for pair in pairs for army in pair for letter in army}
-    if unknown := sorted(wanted - letters.keys()):
-        choices = ", ".join(f"{letter} {name}" for letter, name in sorted(letters.items()))
-        raise RefilError(f"no unit has the letter {', '.join(unknown)}; there are {choices}")
-    names = sorted((letters[letter] for letter in wanted), key=lambda name: known[name].UNIT.number)
-    units = [known[name].UNIT if profile == "smac" else known[name].SMACLITE for name in names]
+def unit_table(pairs: list[tuple[Army, Army]], profile: str) -> UnitTable:
+    """Return the table of the unit types in these armies, sorted by type ID."""
+    modules = {name: plugins.load(UNITS, name) for name in plugins.names(UNITS)}
+    names_by_letter = {module.UNIT.letter: name for name, module in modules.items()}
+    letters = {letter for pair in pairs for army in pair for letter in army}
+    if unknown := sorted(letters - names_by_letter.keys()):
+        choices = ", ".join(f"{letter} ({name})" for letter, name in sorted(names_by_letter.items()))
+        raise RefilError(f"no unit type has the letter {', '.join(unknown)}; available: {choices}")
+    names = sorted((names_by_letter[letter] for letter in letters), key=lambda name: modules[name].UNIT.type_id)
+    units = [modules[name].UNIT if profile == "smac" else modules[name].SMACLITE for name in names]
     if missing := [name for name, unit in zip(names, units, strict=True) if unit is None]:
-        raise RefilError(f"SMAClite has no {', '.join(missing)}; it is in the smac profile")
-    return Table(tuple(names), tuple(units))
+        raise RefilError(f"SMAClite has no {', '.join(missing)}; choose profile 'smac'")
+    return UnitTable(tuple(names), tuple(units))
 
 
-def slots(pair: tuple[Army, Army], sides: list[int], table: Table) -> list[int]:
-    """The kinds of a task's units: allies by name, as their numbers in the game are; enemies by the game's own numbers."""
+def _slots(pair: tuple[Army, Army], sizes: list[int], table: UnitTable) -> list[int]:
+    # As in the authors' environment, allies are sorted by name and enemies by type ID.
     row: list[int] = []
-    by_name = sorted(range(len(table.names)), key=lambda kind: table.names[kind])
-    for army, size, order in zip(pair, sides, (by_name, range(len(table.names))), strict=True):
-        kinds = [kind for kind in order for _ in range(army.get(table.units[kind].letter, 0))]
-        row += kinds + [-1] * (size - len(kinds))
+    by_name = sorted(range(len(table.names)), key=lambda unit_type: table.names[unit_type])
+    for army, size, order in zip(pair, sizes, (by_name, range(len(table.names))), strict=True):
+        unit_types = [unit_type for unit_type in order for _ in range(army.get(table.units[unit_type].letter, 0))]
+        row += unit_types + [-1] * (size - len(unit_types))
     return row
 
 
-def most_reward(pairs: list[tuple[Army, Army]], table: Table) -> float:
-    """What a win against the reference army is worth: the first of the most diverse, then of the largest."""
-    lives = {unit.letter: unit.life for unit in table.units}
+def _max_raw_return(pairs: list[tuple[Army, Army]], table: UnitTable) -> float:
+    # Of a win against the reference army: the enemy army with the most unit types, then the most units, then the first.
+    hit_points = {unit.letter: unit.max_health + unit.max_shield for unit in table.units}
     reference = max((enemy for _, enemy in pairs), key=lambda army: (len(army), sum(army.values())))
-    return reward.WIN + sum(count * (reward.KILL + lives[letter]) for letter, count in reference.items())
+    return reward.WIN_BONUS + sum(count * (reward.KILL_BONUS + hit_points[letter]) for letter, count in reference.items())

@@ -1,75 +1,82 @@
-"""What agents see of a battle: rows of features, who sees whom, and what each may do, as the authors' wrapper gives them."""
+"""Observations: entity features, visibility and available actions, as in the authors' StarCraft environment."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from refil.envs.starcraft import orders
-from refil.envs.starcraft.sim.rules import SIGHT
-from refil.envs.starcraft.sim.state import Game, World
-from refil.envs.starcraft.sim.unit import Table, Traits
+from refil.envs.starcraft.sim.rules import SIGHT_RANGE
+from refil.envs.starcraft.sim.state import Game, State
+from refil.envs.starcraft.sim.unit import UnitStats
 from refil.types import Observation
 
 
-def width(game: Game) -> int:
-    """How many features a unit has."""
-    return game.units + orders.actions(game) - orders.NORTH + len(game.table.units) + 7 + game.table.any("shield")
-
-
-def observe(world: World, game: Game) -> Observation:
-    """The instant as all agents see it."""
-    traits = game.table[world.kind]
-    available = orders.available(world, traits, game)
-    return Observation(
-        entities=features(world, traits, available, game),
-        present=world.present,
-        alive=world.alive,
-        visible=visible(world, game),
-        available=available,
-        group=game.enemies.astype(jnp.int32),
-        targeting_action=orders.targeting_action(world, game),
+def feature_names(game: Game) -> tuple[str, ...]:
+    """Return the names of the entity features."""
+    return (
+        *(f"tag {tag}" for tag in range(game.num_units)),
+        *(f"can {action}" for action in orders.action_names(game)[orders.NORTH :]),
+        *(f"is {name}" for name in game.table.names),
+        "health",
+        *(("shield",) if game.table.any("max_shield") else ()),
+        "energy",
+        "cooldown",
+        "x from map center",
+        "y from map center",
+        "x from mean unit",
+        "y from mean unit",
     )
 
 
-def visible(world: World, game: Game) -> Bool[Array, "agents units"]:
-    """The living see the living within sight; everyone sees itself, even when dead."""
-    x, y = world.x[: game.allies, None] - world.x, world.y[: game.allies, None] - world.y
-    near = jnp.sqrt(x**2 + y**2) <= SIGHT
-    oneself = jnp.arange(game.allies)[:, None] == jnp.arange(game.units)
-    both = world.alive[: game.allies, None] & world.alive
-    return (near & both) | (oneself & world.present)
+def observe(state: State, game: Game) -> Observation:
+    """Return the observations of all agents."""
+    stats = game.table[state.unit_type]
+    available = orders.available_actions(state, stats, game)
+    return Observation(
+        entities=_features(state, stats, available, game),
+        present=state.present,
+        alive=state.alive,
+        visible=visible(state, game),
+        available=available,
+        group=game.is_enemy.astype(jnp.int32),
+        targeting_action=orders.targeting_action(state, game),
+    )
 
 
-def features(
-    world: World, traits: Traits, available: Bool[Array, "agents actions"], game: Game
+def visible(state: State, game: Game) -> Bool[Array, "agents units"]:
+    """Return whether each agent sees each unit: living units see each other within sight range, and every unit itself."""
+    x, y = state.x[: game.num_allies, None] - state.x, state.y[: game.num_allies, None] - state.y
+    near = jnp.sqrt(x**2 + y**2) <= SIGHT_RANGE
+    itself = jnp.arange(game.num_allies)[:, None] == jnp.arange(game.num_units)
+    both_alive = state.alive[: game.num_allies, None] & state.alive
+    return (near & both_alive) | (itself & state.present)
+
+
+def _features(
+    state: State, stats: UnitStats, available: Bool[Array, "agents actions"], game: Game
 ) -> Float[Array, "units features"]:
-    """One row per unit: tag and type, also of the dead; what it may do, its strength and place, while it lives."""
-    ally = ~game.enemies
-    may = jnp.pad(available[:, orders.NORTH :], ((0, game.units - game.allies), (0, 0)))
-    strength = [world.health / jnp.maximum(traits.health, 1.0)]
-    if game.table.any("shield"):
-        strength.append(world.shield / jnp.maximum(traits.shield, 1.0))
-    strength.append(jnp.where(ally, world.energy / jnp.maximum(traits.energy_most, 1.0), 0.0))
-    strength.append(jnp.where(ally, world.cooldown / jnp.maximum(traits.cooldown_shown, 1.0), 0.0))
+    # Dead units keep their tag and type; everything else is zero. Energy and cooldown of enemies are hidden.
+    ally = ~game.is_enemy
+    available = jnp.pad(available[:, orders.NORTH :], ((0, game.num_units - game.num_allies), (0, 0)))
+    condition = [state.health / jnp.maximum(stats.max_health, 1.0)]
+    if game.table.any("max_shield"):
+        condition.append(state.shield / jnp.maximum(stats.max_shield, 1.0))
+    condition.append(jnp.where(ally, state.energy / jnp.maximum(stats.max_energy, 1.0), 0.0))
+    condition.append(jnp.where(ally, state.cooldown / jnp.maximum(stats.max_cooldown, 1.0), 0.0))
     arena = game.arena
-    place = [(world.x - arena.centre) / arena.size, (world.y - arena.centre) / arena.size, *from_middle(world)]
+    position = [(state.x - arena.center) / arena.size, (state.y - arena.center) / arena.size, *_from_mean(state)]
     blocks = [
-        world.tag[:, None] == jnp.arange(game.units),
-        may,
-        types(world, game.table),
-        jnp.where(world.alive[:, None], jnp.stack([*strength, *place], axis=1), 0.0),
+        state.tag[:, None] == jnp.arange(game.num_units),
+        available,
+        state.unit_type[:, None] == jnp.arange(len(game.table.units)),
+        jnp.where(state.alive[:, None], jnp.stack([*condition, *position], axis=1), 0.0),
     ]
     return jnp.concatenate([block.astype(jnp.float32) for block in blocks], axis=1)
 
 
-def types(world: World, table: Table) -> Bool[Array, "units types"]:
-    """Which type each unit is of."""
-    return world.kind[:, None] == jnp.arange(len(table.units))
-
-
-def from_middle(world: World) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
-    """Where units stand from the mean of all units, the dead where they fell; the furthest is at distance 1."""
-    count = jnp.maximum(world.present.sum(), 1)
-    x = world.x - jnp.where(world.present, world.x, 0.0).sum() / count
-    y = world.y - jnp.where(world.present, world.y, 0.0).sum() / count
-    furthest = jnp.where(world.present, jnp.sqrt(x**2 + y**2), 0.0).max()
+def _from_mean(state: State) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
+    # Relative to the mean position of all units, dead ones included; the furthest unit is at distance 1.
+    count = jnp.maximum(state.present.sum(), 1)
+    x = state.x - jnp.where(state.present, state.x, 0.0).sum() / count
+    y = state.y - jnp.where(state.present, state.y, 0.0).sum() / count
+    furthest = jnp.where(state.present, jnp.sqrt(x**2 + y**2), 0.0).max()
     return x / jnp.maximum(furthest, 1e-6), y / jnp.maximum(furthest, 1e-6)

@@ -1,6 +1,7 @@
-"""What agents may choose and what that makes their units do.
+"""Actions: which ones agents can choose, and the orders that they give to their units.
 
-Actions: 0 nothing (the dead only), 1 stop, 2 to 5 north, south, east, west, from 6 on the unit with tag 0, 1, ...
+Actions are those of SMAC: 0 is no-op (dead agents only), 1 stop, 2 to 5 move north, south, east and west, and 6 onwards
+targets the unit with tag 0, 1, ... Enemies have the first tags, allies the following ones.
 """
 
 from dataclasses import replace
@@ -10,76 +11,80 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from refil.envs.starcraft.sim import targeting
-from refil.envs.starcraft.sim.rules import ORDER_RANGE, STRIDE
-from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, World
-from refil.envs.starcraft.sim.unit import GROUND, Traits
+from refil.envs.starcraft.sim.rules import MOVE_DISTANCE, TARGET_RANGE
+from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, State
+from refil.envs.starcraft.sim.unit import GROUND, UnitStats
 
-NOTHING, STOP, NORTH, SOUTH, EAST, WEST, FIRST_TARGET = range(7)
-EASTWARD = np.array([0, 0, 0, 0, 1, -1], np.float32)
-NORTHWARD = np.array([0, 0, 1, -1, 0, 0], np.float32)
+NO_OP, STOP, NORTH, SOUTH, EAST, WEST, FIRST_TARGET = range(7)
+DIRECTION_X = np.array([0, 0, 0, 0, 1, -1], np.float32)
+DIRECTION_Y = np.array([0, 0, 1, -1, 0, 0], np.float32)
 MOVES = ("north", "south", "east", "west")
 
 
-def actions(game: Game) -> int:
-    """How many actions there are: allies are targets only where something heals."""
-    return FIRST_TARGET + (game.units if game.table.any("heal") else game.units - game.allies)
+def num_actions(game: Game) -> int:
+    """Return the number of actions; allies can be targets only in games with a healer."""
+    return FIRST_TARGET + (game.num_units if game.table.any("heal_rate") else game.num_units - game.num_allies)
 
 
-def tag_owner(world: World, game: Game) -> Int[Array, " tags"]:
-    """The slot of the unit with each tag, or -1: enemies have the first tags, allies the following ones."""
-    tags = jnp.arange(game.units)
-    wears = world.tag == tags[:, None]
-    return jnp.where(wears.any(axis=1), jnp.argmax(wears, axis=1), NOBODY)
+def action_names(game: Game) -> tuple[str, ...]:
+    """Return the names of all actions."""
+    targets = (f"target {tag}" for tag in range(num_actions(game) - FIRST_TARGET))
+    return ("no-op", "stop", *MOVES, *targets)
 
 
-def targeting_action(world: World, game: Game) -> Int[Array, " units"]:
-    """The action that targets each unit, or -1 where none does."""
-    action = FIRST_TARGET + world.tag.astype(jnp.int32)
-    return jnp.where((world.tag >= 0) & (action < actions(game)), action, -1)
+def slot_of_tag(state: State, game: Game) -> Int[Array, " tags"]:
+    """Return the slot of the unit with each tag, or -1."""
+    tags = jnp.arange(game.num_units)
+    has_tag = state.tag == tags[:, None]
+    return jnp.where(has_tag.any(axis=1), jnp.argmax(has_tag, axis=1), NOBODY)
 
 
-def available(world: World, traits: Traits, game: Game) -> Bool[Array, "agents actions"]:
-    """What each agent may choose: walking where there is ground, and targets near enough, whatever its weapon."""
-    allies = slice(0, game.allies)
-    alive = world.alive[allies, None]
-    distance = jnp.sqrt((world.x[allies, None] - world.x) ** 2 + (world.y[allies, None] - world.y) ** 2)
-    others = jnp.arange(game.units) != jnp.arange(game.allies)[:, None]
-    walks = (traits.plane & GROUND) != 0  # healers are offered all who do not only fly
-    wanted = jnp.where(traits.heals[allies, None], ~game.enemies & others & walks, game.enemies)
-    near = wanted & world.alive & (distance <= ORDER_RANGE) & alive
-    owner = tag_owner(world, game)[: actions(game) - FIRST_TARGET]
-    targets = near[:, jnp.maximum(owner, 0)] & (owner >= 0)
-    return jnp.concatenate([~alive, alive, alive & walkable(world, game), targets], axis=1)
+def targeting_action(state: State, game: Game) -> Int[Array, " units"]:
+    """Return the action that targets each unit, or -1 if there is none."""
+    action = FIRST_TARGET + state.tag.astype(jnp.int32)
+    return jnp.where((state.tag >= 0) & (action < num_actions(game)), action, -1)
 
 
-def walkable(world: World, game: Game) -> Bool[Array, "agents moves"]:
-    """Whether the cell one step away is ground. Coordinates are cut towards zero, as the wrapper does: so the southern and
-    western border of a whole map never forbid anything."""
-    x, y, arena = world.x[: game.allies, None], world.y[: game.allies, None], game.arena
-    east, north = jnp.asarray(EASTWARD[NORTH:]), jnp.asarray(NORTHWARD[NORTH:])
-    return on(jnp.trunc(x + east), jnp.trunc(y + north), arena)
+def available_actions(state: State, stats: UnitStats, game: Game) -> Bool[Array, "agents actions"]:
+    """Return which actions each agent can choose; targets are limited by `TARGET_RANGE`, whatever the weapon."""
+    allies = slice(0, game.num_allies)
+    alive = state.alive[allies, None]
+    distance = jnp.sqrt((state.x[allies, None] - state.x) ** 2 + (state.y[allies, None] - state.y) ** 2)
+    others = jnp.arange(game.num_units) != jnp.arange(game.num_allies)[:, None]
+    on_ground = (stats.plane & GROUND) != 0  # healers can target all allies that do not only fly
+    candidates = jnp.where(stats.heals[allies, None], ~game.is_enemy & others & on_ground, game.is_enemy)
+    near = candidates & state.alive & (distance <= TARGET_RANGE) & alive
+    slot = slot_of_tag(state, game)[: num_actions(game) - FIRST_TARGET]
+    targets = near[:, jnp.maximum(slot, 0)] & (slot >= 0)
+    return jnp.concatenate([~alive, alive, alive & _can_move(state, game), targets], axis=1)
 
 
-def on(x: Array, y: Array, arena: Arena) -> Bool[Array, "..."]:
-    """Whether cells are ground."""
-    return (x >= arena.west) & (x < arena.east) & (y >= arena.south) & (y < arena.north)
-
-
-def give(world: World, actions: Int[Array, " agents"], traits: Traits, game: Game) -> World:
-    """Agents' units take their orders; one that cannot be carried out is refused."""
-    actions = jnp.pad(actions, (0, game.units - game.allies))
-    aims = actions >= FIRST_TARGET
-    target = tag_owner(world, game)[jnp.clip(actions - FIRST_TARGET, 0, game.units - 1)]
-    refused = aims & ~(targeting.can_hit(target, traits, game) | targeting.can_mend(target, traits, game))
-    keeps = game.enemies | ((refused | (actions == NOTHING)) & game.rules.refused_keeps_order)
-    move = jnp.where(aims, STOP, actions)
+def apply_actions(state: State, actions: Int[Array, " agents"], stats: UnitStats, game: Game) -> State:
+    """Return the state in which the agents' units have the orders of these actions."""
+    actions = jnp.pad(actions, (0, game.num_units - game.num_allies))
+    has_target = actions >= FIRST_TARGET
+    target = slot_of_tag(state, game)[jnp.clip(actions - FIRST_TARGET, 0, game.num_units - 1)]
+    invalid = has_target & ~(targeting.can_attack(target, stats, game) | targeting.can_heal(target, stats, game))
+    keeps_order = game.is_enemy | ((invalid | (actions == NO_OP)) & game.rules.invalid_keeps_order)
+    move = jnp.where(has_target, STOP, actions)
     new = replace(
-        world,
-        target=jnp.where(aims & ~refused, target, NOBODY).astype(world.target.dtype),
-        roams=jnp.zeros_like(world.roams),
-        going=(move >= NORTH),
-        goal_x=world.x + STRIDE * jnp.asarray(EASTWARD)[move],
-        goal_y=world.y + STRIDE * jnp.asarray(NORTHWARD)[move],
+        state,
+        target=jnp.where(has_target & ~invalid, target, NOBODY).astype(state.target.dtype),
+        attack_moving=jnp.zeros_like(state.attack_moving),
+        moving=(move >= NORTH),
+        goal_x=state.x + MOVE_DISTANCE * jnp.asarray(DIRECTION_X)[move],
+        goal_y=state.y + MOVE_DISTANCE * jnp.asarray(DIRECTION_Y)[move],
     )
-    changed = ("target", "roams", "going", "goal_x", "goal_y")
-    return replace(world, **{name: jnp.where(keeps, getattr(world, name), getattr(new, name)) for name in changed})
+    changed = ("target", "attack_moving", "moving", "goal_x", "goal_y")
+    return replace(state, **{name: jnp.where(keeps_order, getattr(state, name), getattr(new, name)) for name in changed})
+
+
+def _can_move(state: State, game: Game) -> Bool[Array, "agents moves"]:
+    # Coordinates are truncated toward zero, as in SMAC: the southern and western edges of a whole map never forbid a move.
+    x, y, arena = state.x[: game.num_allies, None], state.y[: game.num_allies, None], game.arena
+    east, north = jnp.asarray(DIRECTION_X[NORTH:]), jnp.asarray(DIRECTION_Y[NORTH:])
+    return _is_walkable(jnp.trunc(x + east), jnp.trunc(y + north), arena)
+
+
+def _is_walkable(x: Array, y: Array, arena: Arena) -> Bool[Array, "..."]:
+    return (x >= arena.west) & (x < arena.east) & (y >= arena.south) & (y < arena.north)

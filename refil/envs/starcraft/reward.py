@@ -1,48 +1,51 @@
-"""What a step was worth, and whether it ended the battle."""
+"""Rewards, and how battles end."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from refil.envs.starcraft.sim.state import Game, World
+from refil.envs.starcraft.sim.state import Game, State
 
-KILL, WIN = 10.0, 200.0
-SCALE = 20.0  # the return of a battle won against the reference army without its shields coming back
+KILL_BONUS, WIN_BONUS = 10.0, 200.0
+MAX_RETURN = 20.0  # return of a win against the reference army whose shields never regenerate
 
 LOST, BOTH_DEAD, WON, UNDECIDED = -1, 0, 1, 2
-WORDS = {LOST: "lost", BOTH_DEAD: "both dead", WON: "won", UNDECIDED: "undecided"}
+RESULT_NAMES = {LOST: "lost", BOTH_DEAD: "both dead", WON: "won", UNDECIDED: "undecided"}
 
 
-def harm(before: World, after: World, game: Game, absolute: bool) -> Float[Array, ""]:
-    """Health and shield the enemies lost and a bonus for each of them that fell.
+def damage_reward(before: State, after: State, game: Game, absolute: bool) -> Float[Array, ""]:
+    """Return the health and shield that enemies lost, plus a bonus for each kill, before scaling.
 
-    Where they recovered more than they lost this is below zero; the authors' wrapper takes the absolute value.
+    The sum is negative where enemies regenerated more than they lost; the authors' environment takes the absolute value.
     """
-    enemies = slice(game.allies, None)
+    enemies = slice(game.num_allies, None)
     lost = before.health + before.shield - after.health - after.shield
-    fallen = before.alive & ~after.alive
-    total = lost[enemies].sum() + KILL * fallen[enemies].sum()
+    killed = before.alive & ~after.alive
+    total = lost[enemies].sum() + KILL_BONUS * killed[enemies].sum()
     return jnp.abs(total) if absolute else total
 
 
-def outcome(world: World, game: Game, healers_alone_lose: bool) -> Int[Array, ""]:
-    """Won, lost, both dead or undecided. A side with only healers left has lost, allies first, where that rule is on."""
-    if game.allies in (0, game.units):  # a situation with one side alone has nothing to decide
+def battle_result(state: State, game: Game, healers_alone_lose: bool) -> Int[Array, ""]:
+    """Return LOST, BOTH_DEAD, WON or UNDECIDED.
+
+    With `healers_alone_lose`, a team with only healers left has lost; if that holds for both teams, the allies have lost.
+    """
+    if game.num_allies in (0, game.num_units):  # a battle of one team has no winner
         return jnp.asarray(UNDECIDED)
-    ally = ~game.enemies
-    fights = world.alive
-    if healers_alone_lose and game.table.any("heal"):
-        fights &= ~game.table[world.kind].heals
+    ally = ~game.is_enemy
+    fights = state.alive
+    if healers_alone_lose and game.table.any("heal_rate"):
+        fights &= ~game.table[state.unit_type].heals
         lost, won = ~(fights & ally).any(), ~(fights & ~ally).any()
         return jnp.where(lost, LOST, jnp.where(won, WON, UNDECIDED))
     lost, won = ~(fights & ally).any(), ~(fights & ~ally).any()
     return jnp.where(lost & won, BOTH_DEAD, jnp.where(lost, LOST, jnp.where(won, WON, UNDECIDED)))
 
 
-def total(raw: Float[Array, ""], outcome: Int[Array, ""], divisor: float) -> Float[Array, ""]:
-    """The reward as agents get it."""
-    return (raw + jnp.where(outcome == WON, WIN, 0.0)) / divisor
+def scaled_reward(raw: Float[Array, ""], result: Int[Array, ""], divisor: float) -> Float[Array, ""]:
+    """Return the reward of a step, with the bonus for a win."""
+    return (raw + jnp.where(result == WON, WIN_BONUS, 0.0)) / divisor
 
 
-def ended(outcome: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether the battle is over."""
-    return outcome != UNDECIDED
+def is_over(result: Int[Array, ""]) -> Bool[Array, ""]:
+    """Return whether a battle with this result has ended."""
+    return result != UNDECIDED

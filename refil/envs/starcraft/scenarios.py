@@ -1,4 +1,4 @@
-"""Who may fight whom: the paper's task sets, the authors' other ones, and SMAC's classic maps. No JAX in here."""
+"""Scenarios: the paper's task sets, the authors' other ones, and SMAC's classic maps. Imports no JAX."""
 
 import itertools
 import re
@@ -8,49 +8,49 @@ from typing import Literal
 
 from refil.errors import RefilError
 
-Army = dict[str, int]  # how many of each unit, by letter
-ARMY = r"([1-9]\d*[A-Za-z]+)+"  # its name
+Army = dict[str, int]  # number of units of each type, by letter
+ARMY_PATTERN = r"([1-9]\d*[A-Za-z]+)+"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Pairs of armies, one of which is drawn for each battle."""
+    """A set of tasks: pairs of an allied and an enemy army."""
 
     tasks: Callable[[], list[tuple[Army, Army]]]
-    limit: int  # steps
-    ground: Literal["any_angle", "strip", "whole"] = "any_angle"  # of the map, and where the armies start
+    limit: int  # steps after which a battle ends
+    arena: Literal["any_angle", "strip", "whole"] = "any_angle"  # key of `sim.state.ARENAS`
 
 
-def mirror(armies: list[Army]) -> list[tuple[Army, Army]]:
-    """Each army against its like."""
+def mirrored(armies: list[Army]) -> list[tuple[Army, Army]]:
+    """Return tasks in which each army fights a copy of itself."""
     return [(army, army) for army in armies]
 
 
-def mixed(letters: str, fewest: int, most: int, beside: str = "") -> list[tuple[Army, Army]]:
-    """All armies of so many units of these letters, with none, one or two of another unit beside them."""
+def mixed(letters: str, smallest: int, largest: int, support: str = "") -> list[tuple[Army, Army]]:
+    """Return mirrored tasks for all armies of these unit types and sizes, with zero to two additional `support` units."""
     armies = []
-    for size in range(fewest, most + 1):
+    for size in range(smallest, largest + 1):
         for units in itertools.combinations_with_replacement(letters, size):
-            for extra in range(3) if beside else (0,):
-                army = {letter: units.count(letter) for letter in letters} | {beside: extra}
+            for extra in range(3) if support else (0,):
+                army = {letter: units.count(letter) for letter in letters} | {support: extra}
                 armies.append({letter: count for letter, count in army.items() if count})
-    return mirror(armies)
+    return mirrored(armies)
 
 
-def outnumbered(letter: str, fewest: int, most: int) -> list[tuple[Army, Army]]:
-    """Against one unit more."""
-    return [({letter: count - 1}, {letter: count}) for count in range(fewest, most + 1)]
+def outnumbered(letter: str, smallest: int, largest: int) -> list[tuple[Army, Army]]:
+    """Return tasks against enemy armies of these sizes, with one ally less."""
+    return [({letter: count - 1}, {letter: count}) for count in range(smallest, largest + 1)]
 
 
-def classic(battle: str, limit: int, ground: Literal["strip", "whole"] = "strip") -> Scenario:
-    """One of SMAC's maps: armies start in the west and in the east."""
-    return Scenario(lambda: [versus(battle)], limit, ground)
+def classic(task: str, limit: int, arena: Literal["strip", "whole"] = "strip") -> Scenario:
+    """Return one of SMAC's maps: allies start in the west, enemies in the east."""
+    return Scenario(lambda: [parse_task(task)], limit, arena)
 
 
 SCENARIOS = {
     "3-8sz": Scenario(lambda: mixed("sz", 3, 8), 150),
-    "3-8csz": Scenario(lambda: mixed("sz", 3, 6, beside="c"), 150),
-    "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, beside="v"), 150),
+    "3-8csz": Scenario(lambda: mixed("sz", 3, 6, support="c"), 150),
+    "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, support="v"), 150),
     "3-8m": Scenario(lambda: mixed("m", 3, 8), 100),
     "6-11m_mandown": Scenario(lambda: outnumbered("m", 6, 11), 100),
     "3m": classic("3m", 60),
@@ -74,41 +74,41 @@ SCENARIOS = {
     "2s_vs_1sc": classic("2s_vs_1sc", 300, "whole"),
     "so_many_baneling": classic("7z_vs_32b", 100, "whole"),
     "bane_vs_bane": classic("20zg4b", 200, "whole"),
-    "2c_vs_64zg": classic("2c_vs_64zg", 400, "whole"),  # without the original's cliffs
+    "2c_vs_64zg": classic("2c_vs_64zg", 400, "whole"),  # without the cliffs of the original
 }
 
 
-def free(battle: str, limit: int = 150) -> Scenario:
-    """Any two armies, placed as in the paper's sets."""
-    return Scenario(lambda: [versus(battle)], limit)
+def custom(task: str, limit: int = 150) -> Scenario:
+    """Return a scenario of any two armies, placed as in the paper's task sets."""
+    return Scenario(lambda: [parse_task(task)], limit)
 
 
-def is_battle(name: str) -> bool:
-    """Whether a name is written like one."""
-    return re.fullmatch(rf"{ARMY}(_vs_{ARMY})?", name) is not None
+def is_task_name(name: str) -> bool:
+    """Return whether a name has the form `3s5z` or `3s5z_vs_3s6z`."""
+    return re.fullmatch(rf"{ARMY_PATTERN}(_vs_{ARMY_PATTERN})?", name) is not None
 
 
-def versus(battle: str) -> tuple[Army, Army]:
-    """The armies of a battle: `3s5z` against its like, `3s5z_vs_3s6z` against another."""
-    ally, _, enemy = battle.partition("_vs_")
-    return read(ally), read(enemy or ally)
+def parse_task(task: str) -> tuple[Army, Army]:
+    """Return the armies of a task: `3s5z` fights a copy of itself, `3s5z_vs_3s6z` another army."""
+    ally, _, enemy = task.partition("_vs_")
+    return parse_army(ally), parse_army(enemy or ally)
 
 
-def read(army: str) -> Army:
-    """An army from its name: numbers and letters, `3s5z`."""
-    if not re.fullmatch(ARMY, army):
-        raise RefilError(f"{army!r} is no army; write numbers and letters, as in 3s5z")
+def parse_army(name: str) -> Army:
+    """Return the army of a name such as `3s5z`."""
+    if not re.fullmatch(ARMY_PATTERN, name):
+        raise RefilError(f"{name!r} is not an army; write numbers and letters, as in 3s5z")
     counts: Army = {}
-    for count, letter in re.findall(r"(\d+)([A-Za-z]+)", army):
+    for count, letter in re.findall(r"(\d+)([A-Za-z]+)", name):
         counts[letter] = counts.get(letter, 0) + int(count)
     return counts
 
 
-def name(army: Army) -> str:
-    """An army's name."""
+def army_name(army: Army) -> str:
+    """Return the name of an army."""
     return "".join(f"{count}{letter}" for letter, count in army.items())
 
 
-def battle_name(ally: Army, enemy: Army) -> str:
-    """What a task is called."""
-    return name(ally) if ally == enemy else f"{name(ally)}_vs_{name(enemy)}"
+def task_name(ally: Army, enemy: Army) -> str:
+    """Return the name of a task."""
+    return army_name(ally) if ally == enemy else f"{army_name(ally)}_vs_{army_name(enemy)}"

@@ -1,120 +1,122 @@
-"""The first instant of a battle: two armies on opposite sides, units of a type bunched together."""
+"""Initial states: two armies on opposite sides of the map, units of each type close together."""
 
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil.envs.starcraft.sim import motion
-from refil.envs.starcraft.sim.rules import QUIET
-from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, World
+from refil.envs.starcraft.sim.rules import SHIELD_DELAY
+from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, State
 
-JITTER = 1.0  # each type of each army is put off its army's place by up to this much
+OFFSET = 1.0  # the units of one type are moved off their army's center by up to this much, along x and along y
 
 
-def still(
-    kind: Int[Array, " units"],
+def idle_state(
+    unit_type: Int[Array, " units"],
     x: Float[Array, " units"],
     y: Float[Array, " units"],
     tag: Int[Array, " units"],
     game: Game,
-) -> World:
-    """Fresh units in these places, without orders."""
-    traits = game.table[kind]
-    nothing, nobody = jnp.zeros_like(x), jnp.full(kind.shape, NOBODY, jnp.int16)
-    no = jnp.zeros(kind.shape, bool)
-    return World(
-        kind=kind.astype(jnp.int8),
+) -> State:
+    """Return undamaged units at these positions, without orders."""
+    stats = game.table[unit_type]
+    zeros, nobody = jnp.zeros_like(x), jnp.full(unit_type.shape, NOBODY, jnp.int16)
+    false = jnp.zeros(unit_type.shape, bool)
+    return State(
+        unit_type=unit_type.astype(jnp.int8),
         tag=tag.astype(jnp.int16),
         x=x,
         y=y,
-        health=traits.health,
-        shield=traits.shield,
-        energy=traits.energy,
-        cooldown=nothing,
-        pace=nothing,
-        veer=jnp.zeros(kind.shape, jnp.int8),
-        quiet=jnp.full(kind.shape, QUIET, jnp.int16),
+        health=stats.max_health,
+        shield=stats.max_shield,
+        energy=stats.start_energy,
+        cooldown=zeros,
+        current_speed=zeros,
+        turn_side=jnp.zeros(unit_type.shape, jnp.int8),
+        ticks_since_hit=jnp.full(unit_type.shape, SHIELD_DELAY, jnp.int16),
         target=nobody,
         attacker=nobody,
-        roams=no,
-        going=no,
+        attack_moving=false,
+        moving=false,
         goal_x=x,
         goal_y=y,
         time=jnp.zeros((), jnp.int32),
     )
 
 
-def spawn(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> World:
-    """Armies of these kinds, and the enemy on its way to where the agents stand."""
-    key_place, key_tags = jax.random.split(key)
-    x, y = places(kind, key_place, game)
-    world = still(kind, x, y, tags(kind, key_tags, game), game)
-    return attack(world, game, game.enemies)
+def spawn(unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> State:
+    """Return the initial state of a battle between these units, with the enemy attack-moving to the allies."""
+    position_key, tag_key = jax.random.split(key)
+    x, y = _positions(unit_type, position_key, game)
+    state = idle_state(unit_type, x, y, _tags(unit_type, tag_key, game), game)
+    return attack_move(state, game, game.is_enemy)
 
 
-def attack(world: World, game: Game, side: Array) -> World:
-    """The units of a side attack-move to the middle of the other one."""
-    other = world.present & ~side
+def attack_move(state: State, game: Game, team: Bool[Array, " units"]) -> State:
+    """Order the units of a team to attack-move to the center of the other team."""
+    other = state.present & ~team
     count = jnp.maximum(other.sum(), 1)
-    goal_x = jnp.where(other, world.x, 0.0).sum() / count
-    goal_y = jnp.where(other, world.y, 0.0).sum() / count
-    if not game.arena.rotates:  # the classic maps' trigger names the spawn point itself
-        goal_x, goal_y = (middle[jnp.argmin(side)] for middle in points(jnp.zeros(()), game))
-    ordered = side & world.present
+    goal_x = jnp.where(other, state.x, 0.0).sum() / count
+    goal_y = jnp.where(other, state.y, 0.0).sum() / count
+    if not game.arena.random_angle:  # the trigger of the classic maps names the spawn point itself
+        goal_x, goal_y = (center[jnp.argmin(team)] for center in _army_centers(jnp.zeros(()), game))
+    ordered = team & state.present
     return replace(
-        world,
-        roams=world.roams | ordered,
-        going=world.going | ordered,
-        goal_x=jnp.where(ordered, goal_x, world.goal_x),
-        goal_y=jnp.where(ordered, goal_y, world.goal_y),
+        state,
+        attack_moving=state.attack_moving | ordered,
+        moving=state.moving | ordered,
+        goal_x=jnp.where(ordered, goal_x, state.goal_x),
+        goal_y=jnp.where(ordered, goal_y, state.goal_y),
     )
 
 
-def points(angle: Float[Array, ""], game: Game) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
-    """Where the army of each unit starts; at angle 0 the enemies are in the east on the classic maps."""
+def is_on_map(x: float, y: float, radius: float, arena: Arena) -> bool:
+    """Return whether a body of this radius lies within the walkable part of the map."""
+    return arena.west + radius <= x <= arena.east - radius and arena.south + radius <= y <= arena.north - radius
+
+
+def _army_centers(angle: Float[Array, ""], game: Game) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
+    # The spawn point of each unit's army; on the classic maps enemies are in the east.
     arena = game.arena
-    ally = ~game.enemies
-    angle = angle if arena.rotates else jnp.asarray(np.pi, jnp.float32)
-    sign = jnp.where(ally, 1.0, -1.0) * arena.apart
-    return arena.centre + sign * jnp.cos(angle), arena.centre + sign * jnp.sin(angle)
+    ally = ~game.is_enemy
+    angle = angle if arena.random_angle else jnp.asarray(np.pi, jnp.float32)
+    distance = jnp.where(ally, 1.0, -1.0) * arena.spawn_distance
+    return arena.center + distance * jnp.cos(angle), arena.center + distance * jnp.sin(angle)
 
 
-def places(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
-    """Units of a type start in one point, as close together as their bodies allow, in the order of their x."""
-    key_angle, key_jitter, key_turn = jax.random.split(key, 3)
-    angle = jax.random.uniform(key_angle, (), maxval=2 * np.pi)
-    x, y = points(angle, game)
-    ally = ~game.enemies
+def _positions(
+    unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game
+) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
+    # The units of one type start around one point, as close together as their bodies allow, sorted by x.
+    angle_key, offset_key, rotation_key = jax.random.split(key, 3)
+    angle = jax.random.uniform(angle_key, (), maxval=2 * np.pi)
+    x, y = _army_centers(angle, game)
+    ally = ~game.is_enemy
     blocks = len(game.table.units) + 1  # of an army: one for each type, and one for empty slots
-    block = kind + 1 + jnp.where(ally, 0, blocks)
-    jitter = jax.random.uniform(key_jitter, (2, 2 * blocks), minval=-JITTER, maxval=JITTER)
-    jitter = jitter if game.arena.rotates else jnp.zeros_like(jitter)
-    # A spiral of golden angles is nearly as dense as can be, so that few passes bring the bodies apart.
-    earlier = (block[:, None] == block) & (jnp.arange(game.units)[:, None] > jnp.arange(game.units))
+    block = unit_type + 1 + jnp.where(ally, 0, blocks)
+    offset = jax.random.uniform(offset_key, (2, 2 * blocks), minval=-OFFSET, maxval=OFFSET)
+    offset = offset if game.arena.random_angle else jnp.zeros_like(offset)
+    # A spiral of golden angles is nearly the densest packing, so that few passes separate the bodies.
+    earlier = (block[:, None] == block) & (jnp.arange(game.num_units)[:, None] > jnp.arange(game.num_units))
     rank = earlier.sum(axis=1)
-    turn = jax.random.uniform(key_turn, (2 * blocks,), maxval=2 * np.pi)[block]
-    reach = 0.5 * game.table[kind].body * jnp.sqrt(rank.astype(jnp.float32))
-    x = x + jitter[0][block] + reach * jnp.cos(turn + motion.GOLDEN * rank)
-    y = y + jitter[1][block] + reach * jnp.sin(turn + motion.GOLDEN * rank)
-    world = still(kind, x, y, jnp.zeros_like(kind), game)
-    x, y = motion.spread(world, game.table[kind], 40 + 2 * game.units, game.arena)
-    in_order = jnp.lexsort((y, x, block))
-    slots = jnp.argsort(block, stable=True)  # the n-th unit of a block gets the n-th place of that block
-    return jnp.zeros_like(x).at[slots].set(x[in_order]), jnp.zeros_like(y).at[slots].set(y[in_order])
+    rotation = jax.random.uniform(rotation_key, (2 * blocks,), maxval=2 * np.pi)[block]
+    radius = 0.5 * game.table[unit_type].collision_radius * jnp.sqrt(rank.astype(jnp.float32))
+    x = x + offset[0][block] + radius * jnp.cos(rotation + motion.GOLDEN_ANGLE * rank)
+    y = y + offset[1][block] + radius * jnp.sin(rotation + motion.GOLDEN_ANGLE * rank)
+    state = idle_state(unit_type, x, y, jnp.zeros_like(unit_type), game)
+    x, y = motion.separate(state, game.table[unit_type], 40 + 2 * game.num_units, game.arena)
+    order = jnp.lexsort((y, x, block))
+    slots = jnp.argsort(block, stable=True)  # the n-th unit of a block gets the n-th position of that block
+    return jnp.zeros_like(x).at[slots].set(x[order]), jnp.zeros_like(y).at[slots].set(y[order])
 
 
-def tags(kind: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> Int[Array, " units"]:
-    """A tag for every unit, drawn anew in every battle: enemies have the first ones, allies those after them."""
-    key_ally, key_enemy = jax.random.split(key)
-    enemies = game.units - game.allies
-    ally = enemies + jax.random.permutation(key_ally, game.allies)
-    enemy = jax.random.permutation(key_enemy, enemies)
-    return jnp.where(kind >= 0, jnp.concatenate([ally, enemy]), NOBODY)
-
-
-def on_the_map(x: float, y: float, body: float, arena: Arena) -> bool:
-    """Whether a body lies within the walkable ground."""
-    return arena.west + body <= x <= arena.east - body and arena.south + body <= y <= arena.north - body
+def _tags(unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> Int[Array, " units"]:
+    # Enemies share the first tags at random, allies the rest; empty slots have none.
+    ally_key, enemy_key = jax.random.split(key)
+    num_enemies = game.num_units - game.num_allies
+    ally = num_enemies + jax.random.permutation(ally_key, game.num_allies)
+    enemy = jax.random.permutation(enemy_key, num_enemies)
+    return jnp.where(unit_type >= 0, jnp.concatenate([ally, enemy]), NOBODY)

@@ -1,46 +1,48 @@
-"""What scripts are made of: going for someone, and stepping in a direction."""
+"""Building blocks of scripts: attack or approach a unit, and move in a direction."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from refil.envs.starcraft import orders
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World, length
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.state import State, norm
 
 FAR = 1e6
 
 
-def distances(world: World) -> Float[Array, "units units"]:
-    """From centre to centre."""
-    return length(world.x[:, None] - world.x, world.y[:, None] - world.y)
+def distances(state: State) -> Float[Array, "units units"]:
+    """Return the distances of all pairs of units, center to center."""
+    return norm(state.x[:, None] - state.x, state.y[:, None] - state.y)
 
 
-def go_for(battle: Battle, world: World, order: Float[Array, "units units"]) -> Int[Array, " agents"]:
-    """Each agent targets whom it may and comes first in this order; where it may nobody, it walks to the nearest.
+def attack_or_approach(env: StarCraft, state: State, cost: Float[Array, "units units"]) -> Int[Array, " agents"]:
+    """Return actions: each agent targets the available enemy with the lowest [agent, target] cost, or walks to the nearest.
 
-    Healers go for friends who are hurt, and wait while none is.
+    Healers target damaged allies instead, and stop if there is none.
     """
-    game = battle.game
-    traits = game.table[world.kind]
-    hurt = world.health < traits.health
-    friends = ~game.foes & ~jnp.eye(game.units, dtype=bool) & (traits.heal == 0)[None]
-    wanted = (jnp.where(traits.heals[:, None], friends & hurt[None], game.foes) & world.alive[None])[: game.allies]
-    offered = battle.available(world)[:, orders.FIRST_TARGET :]
-    by_unit = offered[:, jnp.clip(world.tag, 0, offered.shape[1] - 1)] & (world.tag < offered.shape[1]) & (world.tag >= 0)
-    rank = jnp.where(by_unit & wanted, order[: game.allies], FAR)
-    target = jnp.argmin(rank, axis=1)
-    far = jnp.where(wanted, distances(world)[: game.allies], FAR)
-    nearest = jnp.argmin(far, axis=1)
-    walk = step_along(battle, world, world.x[nearest] - world.x[: game.allies], world.y[nearest] - world.y[: game.allies])
-    walk = jnp.where(far.min(axis=1) < FAR, walk, orders.STOP)
-    chosen = jnp.where(rank.min(axis=1) < FAR, orders.FIRST_TARGET + world.tag[target], walk)
-    return jnp.where(world.alive[: game.allies], chosen, orders.NOTHING)
+    game = env.game
+    stats = game.table[state.unit_type]
+    damaged = state.health < stats.max_health
+    teammates = ~game.opponents & ~jnp.eye(game.num_units, dtype=bool) & (stats.heal_rate == 0)[None]
+    candidates = jnp.where(stats.heals[:, None], teammates & damaged[None], game.opponents) & state.alive[None]
+    candidates = candidates[: game.num_allies]
+    available = env.available_actions(state)[:, orders.FIRST_TARGET :]
+    has_action = (state.tag < available.shape[1]) & (state.tag >= 0)
+    available = available[:, jnp.clip(state.tag, 0, available.shape[1] - 1)] & has_action
+    target_cost = jnp.where(available & candidates, cost[: game.num_allies], FAR)
+    target = jnp.argmin(target_cost, axis=1)
+    distance = jnp.where(candidates, distances(state)[: game.num_allies], FAR)
+    nearest = jnp.argmin(distance, axis=1)
+    x, y = state.x[nearest] - state.x[: game.num_allies], state.y[nearest] - state.y[: game.num_allies]
+    approach = jnp.where(distance.min(axis=1) < FAR, move_along(env, state, x, y), orders.STOP)
+    action = jnp.where(target_cost.min(axis=1) < FAR, orders.FIRST_TARGET + state.tag[target], approach)
+    return jnp.where(state.alive[: game.num_allies], action, orders.NO_OP)
 
 
-def step_along(battle: Battle, world: World, x: Array, y: Array) -> Int[Array, " agents"]:
-    """The move that leads most in this direction, of those there are; stop where none does."""
-    allies = battle.game.allies
-    x, y = x[:allies], y[:allies]
-    moves = jnp.stack([y, -y, x, -x], axis=1)
-    moves = jnp.where(battle.available(world)[:, orders.NORTH : orders.FIRST_TARGET], moves, -FAR)
-    return jnp.where(moves.max(axis=1) > 0, orders.NORTH + jnp.argmax(moves, axis=1), orders.STOP)
+def move_along(env: StarCraft, state: State, x: Array, y: Array) -> Int[Array, " agents"]:
+    """Return the available move that leads furthest in each agent's direction (x, y), or stop if none does."""
+    num_allies = env.game.num_allies
+    x, y = x[:num_allies], y[:num_allies]
+    progress = jnp.stack([y, -y, x, -x], axis=1)
+    progress = jnp.where(env.available_actions(state)[:, orders.NORTH : orders.FIRST_TARGET], progress, -FAR)
+    return jnp.where(progress.max(axis=1) > 0, orders.NORTH + jnp.argmax(progress, axis=1), orders.STOP)

@@ -1,101 +1,108 @@
-"""What a team does, counted: how often it had the chance of something, and how often it did it.
+"""Behavior statistics: how often a team had the opportunity for a behavior, and how often it showed it.
 
-Everything is read off the orders that units have, so that trained teams and scripts are counted alike.
+Everything is computed from the orders that units have, so that trained teams and scripts are measured in the same way.
 """
 
 from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil.envs.starcraft import tactics
-from refil.envs.starcraft.analysis.scripted import Command, keys_at, one_step
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.rules import LOOPS, ORDER_RANGE, SIGHT
-from refil.envs.starcraft.sim.state import Game, World, length
-from refil.envs.starcraft.sim.unit import aimed
+from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.rules import SIGHT_RANGE, TARGET_RANGE, TICKS_PER_STEP
+from refil.envs.starcraft.sim.state import Game, State, norm
+from refil.envs.starcraft.sim.unit import single_target
+from refil.rollout import step_keys
+from refil.types import Trajectory
 
-MELEE = 1.0  # weapons that reach less far
-CLOSE = 3.0  # a fighter is at one's throat
-Counts = dict[str, Int[Array, "2"]]  # chances, and how many of them were taken
+MELEE_RANGE = 1.0  # weapons with a shorter range are melee
+CLOSE = 3.0  # center to center: distance at which a melee enemy counts as close
+Counts = dict[str, Int[Array, "2"]]  # opportunities, and how many of them were taken
 
 
-def count(ordered: World, game: Game) -> Counts:
-    """One instant of one battle, with orders given."""
-    traits = game.table[ordered.kind]
-    ally, foe = ordered.alive & ~game.enemies, ordered.alive & game.enemies
-    distance = jnp.where(foe, tactics.distances(ordered), jnp.inf)  # [unit, foe]
-    near = distance <= ORDER_RANGE
-    target = jnp.maximum(ordered.target, 0)
-    attacks = ally & (ordered.target >= 0) & foe[target]
-    mates = (attacks[:, None] & attacks & (target[:, None] == target)).sum(axis=1)
-    life = jnp.where(near, ordered.health + ordered.shield, jnp.inf)
-    several = near.sum(axis=1) > 1
-    healer = foe & traits.heals
-    splash = foe & splashes(ordered, game)
+def count(state: State, game: Game) -> Counts:
+    """Count the behaviors in one timestep of one battle, given the state in which the units have their orders."""
+    stats = game.table[state.unit_type]
+    ally, enemy = state.alive & ~game.is_enemy, state.alive & game.is_enemy
+    distance = jnp.where(enemy, tactics.distances(state), jnp.inf)  # [unit, enemy]
+    near = distance <= TARGET_RANGE
+    target = jnp.maximum(state.target, 0)
+    attacks = ally & (state.target >= 0) & enemy[target]
+    attackers = (attacks[:, None] & attacks & (target[:, None] == target)).sum(axis=1)
+    hit_points = jnp.where(near, state.health + state.shield, jnp.inf)
+    has_choice = near.sum(axis=1) > 1
+    healer = enemy & stats.heals
     nearest = distance.min(axis=1)
-    away = ordered.going & (ordered.target < 0) & (after_step(ordered, foe) > nearest)
-    toward = attacks | (ordered.going & (after_step(ordered, foe) < nearest))
-    reloads = ally & traits.armed & (traits.range > MELEE) & (ordered.cooldown > LOOPS) & near.any(axis=1)
-    fighter = foe & traits.armed & (traits.range <= MELEE)
-    chased = jnp.where(fighter, distance, jnp.inf).min(axis=1) <= CLOSE
-    hunted = (foe & (ordered.target == jnp.arange(game.units)[:, None])).any(axis=1)
-    hurt = ally & hunted & (ordered.health + ordered.shield < (traits.health + traits.shield) / 2)
-    # Added, not selected: where no unit splashes XLA would take seconds to find out that a constant is one.
-    to_splash = (distance + jnp.where(splash, 0.0, jnp.inf)).min(axis=1)
-    wary = ally & (traits.range <= MELEE) & traits.armed & (to_splash <= SIGHT)
+    retreats = state.moving & (state.target < 0) & (_distance_at_goal(state, enemy) > nearest)
+    advances = attacks | (state.moving & (_distance_at_goal(state, enemy) < nearest))
+    ranged = ally & stats.armed & (stats.range > MELEE_RANGE)
+    reloads = ranged & (state.cooldown > TICKS_PER_STEP) & near.any(axis=1)
+    melee_enemy = enemy & stats.armed & (stats.range <= MELEE_RANGE)
+    threatened = jnp.where(melee_enemy, distance, jnp.inf).min(axis=1) <= CLOSE
+    is_target = (enemy & (state.target == jnp.arange(game.num_units)[:, None])).any(axis=1)
+    damaged = ally & is_target & (state.health + state.shield < (stats.max_health + stats.max_shield) / 2)
+    # Added instead of selected: in games without splash damage XLA would take seconds to fold the constant.
+    splash_distance = (distance + jnp.where(enemy & _has_splash(state, game), 0.0, jnp.inf)).min(axis=1)
+    wary = ally & (stats.range <= MELEE_RANGE) & stats.armed & (splash_distance <= SIGHT_RANGE)
+    healer_choice = attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1)
+    is_weakest = hit_points[jnp.arange(game.num_units), target] <= hit_points.min(axis=1)
     return {
-        "attack one that another attacks": tally(attacks & (attacks.sum() > 1), mates > 1),
-        "attack the weakest in reach": tally(attacks & several, life[jnp.arange(game.units), target] <= life.min(axis=1)),
-        "shooters step back while reloading": tally(reloads, away),
-        "shooters step back from a fighter close by, reloading": tally(reloads & chased, away),
-        "those hurt and attacked step back": tally(hurt, away),
-        "attack a healer in reach": tally(attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1), healer[target]),
-        "fighters hold back from splash": tally(wary, ~toward),
+        "attack an enemy that another agent attacks": _tally(attacks & (attacks.sum() > 1), attackers > 1),
+        "attack the weakest enemy in range": _tally(attacks & has_choice, is_weakest),
+        "retreat while reloading (ranged)": _tally(reloads, retreats),
+        "retreat from a close melee enemy while reloading (ranged)": _tally(reloads & threatened, retreats),
+        "retreat when damaged and attacked": _tally(damaged, retreats),
+        "attack a healer in range": _tally(healer_choice, healer[target]),
+        "keep away from splash damage (melee)": _tally(wary, ~advances),
     }
 
 
-def tally(chance: Bool[Array, " units"], taken: Bool[Array, " units"]) -> Int[Array, "2"]:
-    """How many had the chance, and how many took it."""
-    return jnp.stack([chance.sum(), (chance & taken).sum()])
+def count_team(env: StarCraft, trajectories: Trajectory) -> Counts:
+    """Count the behaviors of a team that played these battles; trajectories have one axis of battles."""
+
+    def count_step(state: State, actions: Int[Array, " agents"], valid: Bool[Array, ""]) -> Counts:
+        ordered = env.with_orders(state, actions.astype(jnp.int32))
+        return jax.tree.map(lambda counts: counts * valid, count(ordered, env.game))
+
+    return _total(jax.vmap(jax.vmap(count_step))(_before_steps(trajectories), trajectories.actions, trajectories.valid))
 
 
-def splashes(world: World, game: Game) -> Bool[Array, " units"]:
-    """Whose shots hurt others than their target."""
-    kinds = [kind for effect, kinds in game.table.effects.items() if effect != aimed for kind in kinds]
-    return jnp.isin(world.kind, jnp.array(kinds, world.kind.dtype))
+def count_script(env: ScriptedStarCraft, trajectories: Trajectory) -> Counts:
+    """Count the behaviors of a script that played these battles; trajectories have one axis of battles."""
+
+    def count_step(key: PRNGKeyArray, state: State, time: Int[Array, ""], valid: Bool[Array, ""]) -> Counts:
+        ordered = env.with_orders(state, step_keys(key, time)[1])
+        return jax.tree.map(lambda counts: counts * valid, count(ordered, env.env.game))
+
+    def count_battle(key: PRNGKeyArray, states: State, valid: Bool[Array, " time"]) -> Counts:
+        return jax.vmap(partial(count_step, key))(states, jnp.arange(len(valid)), valid)
+
+    keys = jax.random.wrap_key_data(trajectories.key)
+    return _total(jax.vmap(count_battle)(keys, _before_steps(trajectories), trajectories.valid))
 
 
-def after_step(ordered: World, foe: Bool[Array, " units"]) -> Float[Array, " units"]:
-    """How far the nearest foe would be from the point that each walks to."""
-    x, y = ordered.x - ordered.goal_x[:, None], ordered.y - ordered.goal_y[:, None]
-    return jnp.where(foe, length(x, y), jnp.inf).min(axis=1)
+def _before_steps(trajectories: Trajectory) -> State:
+    return jax.tree.map(lambda leaf: leaf[:, :-1], trajectories.states)
 
 
-def of_team(
-    battle: Battle, states: World, actions: Int[Array, "battles time agents"], valid: Bool[Array, "battles time"]
-) -> Counts:
-    """Recorded battles; of states there is one more than of actions."""
-    states = jax.tree.map(lambda leaf: leaf[:, :-1], states)
-
-    def instant(state: World, actions: Int[Array, " agents"], valid: Bool[Array, ""]) -> Counts:
-        return jax.tree.map(lambda each: each * valid, count(battle.ordered(state, actions.astype(jnp.int32)), battle.game))
-
-    return jax.tree.map(lambda each: each.sum(axis=(0, 1)), jax.vmap(jax.vmap(instant))(states, actions, valid))
+def _total(counts: Counts) -> Counts:
+    return jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), counts)
 
 
-def of_script(battle: Battle, command: Command, worlds: World, keys: Key[Array, " battles"]) -> Counts:
-    """Battles from these first instants, with scripted allies."""
+def _tally(opportunity: Bool[Array, " units"], taken: Bool[Array, " units"]) -> Int[Array, "2"]:
+    return jnp.stack([opportunity.sum(), (opportunity & taken).sum()])
 
-    def step(world: World, over: Bool[Array, ""], key: Array) -> tuple[World, Bool[Array, ""], Counts]:
-        ordered = command(battle, world, keys_at(key, world.time)[0])
-        after, outcome = one_step(battle, command, world, key, world.time)  # the same orders, which XLA works out once
-        return after, over | outcome.terminated, jax.tree.map(lambda each: each * ~over, count(ordered, battle.game))
 
-    def all_battles(now: tuple[World, Array], _: None) -> tuple[tuple[World, Array], Counts]:
-        worlds, over, counts = jax.vmap(step)(*now, keys)
-        return (worlds, over), jax.tree.map(partial(jnp.sum, axis=0), counts)
+def _has_splash(state: State, game: Game) -> Bool[Array, " units"]:
+    effects = game.table.effects.items()
+    unit_types = [unit_type for effect, unit_types in effects if effect != single_target for unit_type in unit_types]
+    return jnp.isin(state.unit_type, jnp.array(unit_types, state.unit_type.dtype))
 
-    counts = jax.lax.scan(all_battles, (worlds, jnp.zeros(keys.shape, bool)), None, length=battle.limit)[1]
-    return jax.tree.map(partial(jnp.sum, axis=0), counts)
+
+def _distance_at_goal(state: State, enemy: Bool[Array, " units"]) -> Float[Array, " units"]:
+    # The distance to the nearest enemy from the point that each unit walks to.
+    x, y = state.x - state.goal_x[:, None], state.y - state.goal_y[:, None]
+    return jnp.where(enemy, norm(x, y), jnp.inf).min(axis=1)

@@ -1,103 +1,132 @@
-"""Battles with scripted allies, many at once, and what came of them."""
+"""Battles of scripted allies: an environment that follows a script, and statistics of its battles."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
+from refil import rollout
 from refil.envs.starcraft import reward
-from refil.envs.starcraft.env import Battle
+from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim import tick
-from refil.envs.starcraft.sim.rules import LOOPS
-from refil.envs.starcraft.sim.state import World
-from refil.types import Outcome
+from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
+from refil.envs.starcraft.sim.state import State
+from refil.types import Observation, Outcome, Spec, Trajectory
 
-Command = Callable[[Battle, World, PRNGKeyArray], World]
+Script = Callable[[StarCraft, State, PRNGKeyArray], State]  # returns the state in which the allies have their orders
 
 
-class Fights(NamedTuple):
-    """How battles ended: `result` in the words of reward.py, undecided where time ran out."""
+@dataclass(frozen=True, eq=False)
+class ScriptedStarCraft:
+    """StarCraft with scripted allies: `step` ignores the actions and gives the orders of the script."""
+
+    env: StarCraft
+    script: Script
+
+    @property
+    def spec(self) -> Spec:
+        """The sizes of the environment."""
+        return self.env.spec
+
+    @property
+    def tasks(self) -> Int[Array, "tasks units"]:
+        """The unit type in every slot of every task."""
+        return self.env.tasks
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of the tasks."""
+        return self.env.task_names
+
+    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+        """Return the initial state of a battle between the armies of a task."""
+        return self.env.reset(task, key)
+
+    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
+        """Give the script's orders and simulate eight ticks."""
+        _, sim_key = jax.random.split(key)
+        after = self.env.advance(self.with_orders(state, key), sim_key)
+        return after, self.env.outcome(state, after)
+
+    def observe(self, state: State) -> Observation:
+        """Return the observations of all agents."""
+        return self.env.observe(state)
+
+    def with_orders(self, state: State, key: PRNGKeyArray) -> State:
+        """Return the state with the script's orders; `key` is that of the step."""
+        script_key, _ = jax.random.split(key)
+        return self.script(self.env, state, script_key)
+
+    def ticks(self, state: State, key: PRNGKeyArray) -> State:
+        """Return the states after each tick of a step, along a new first axis."""
+        _, sim_key = jax.random.split(key)
+        game, stats, jitter = self.env.game, self.env.game.table[state.unit_type], self.env.cooldown_jitter(sim_key)
+
+        def one_tick(now: State, _: None) -> tuple[State, State]:
+            after = tick.tick(now, stats, jitter, game)
+            return after, after
+
+        return jax.lax.scan(one_tick, self.with_orders(state, key), None, length=TICKS_PER_STEP)[1]
+
+
+class BattleResults(NamedTuple):
+    """How battles ended: `result` as in `reward.RESULT_NAMES`, undecided where the time limit was reached."""
 
     result: Int[Array, " battles"]
     length: Int[Array, " battles"]
     returns: Float[Array, " battles"]
-    begun: World
-    ended: World
+    first: State
+    last: State
 
 
-def fight(battle: Battle, command: Command, worlds: World, keys: Key[Array, " battles"]) -> Fights:
-    """Play battles from these first instants to their ends."""
-
-    def step(now: tuple) -> tuple:
-        world, over, returns, time = now
-        following, outcome = jax.vmap(one_step, in_axes=(None, None, 0, 0, None))(battle, command, world, keys, time)
-        world = jax.tree.map(lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), following, world)
-        return world, over | outcome.terminated, returns + jnp.where(over, 0.0, outcome.reward), time + 1
-
-    def going_on(now: tuple) -> Bool[Array, ""]:
-        return ~now[1].all()
-
-    start = worlds, jnp.zeros(keys.shape, bool), jnp.zeros(keys.shape), jnp.zeros((), jnp.int32)
-    ended, _, returns, _ = jax.lax.while_loop(going_on, step, start)
-    result = jax.vmap(lambda world: reward.outcome(world, battle.game, battle.config.healers_alone_lose))(ended)
-    return Fights(result, ended.time, returns, worlds, ended)
+def play(env: ScriptedStarCraft, first_states: State, keys: Key[Array, " battles"]) -> Trajectory:
+    """Play one battle from each of these states to its end; the trajectories have one axis of battles."""
+    first_states, keys = jax.tree.map(lambda leaf: leaf[None], (first_states, keys))  # one seed
+    tasks = jnp.zeros(keys.shape, jnp.int32)  # only recorded
+    trajectories = rollout.run_episodes(env, rollout.no_policy, (), first_states, tasks, keys)
+    return jax.tree.map(lambda leaf: leaf[0], trajectories)
 
 
-def one_step(battle: Battle, command: Command, world: World, key: PRNGKeyArray, time: Array) -> tuple[World, Outcome]:
-    """The script's orders, then eight loops."""
-    key_command, key_loops = keys_at(key, time)
-    after = battle.pass_time(command(battle, world, key_command), key_loops)
-    return after, battle.outcome(world, after)
+def battle_results(env: StarCraft, trajectories: Trajectory) -> BattleResults:
+    """Return how battles ended."""
+    length = trajectories.valid.sum(axis=1)
+    first, last = (jax.vmap(_state_at)(trajectories.states, time) for time in (jnp.zeros_like(length), length))
+    return BattleResults(jax.vmap(env.result)(last), length, trajectories.rewards.sum(axis=1), first, last)
 
 
-def keys_at(key: PRNGKeyArray, time: Int[Array, ""]) -> Key[Array, "2"]:
-    """For what a script leaves to chance in a step, and for what the battle does."""
-    return jax.random.split(jax.random.fold_in(key, time))
+def all_ticks(env: ScriptedStarCraft, trajectory: Trajectory) -> State:
+    """Return the states after every tick of one battle, as [steps of the horizon, ticks, units]; see `valid` for its steps."""
+    key, times = jax.random.wrap_key_data(trajectory.key), jnp.arange(len(trajectory.valid))
+
+    def one_step(time: Int[Array, ""]) -> State:
+        return env.ticks(_state_at(trajectory.states, time), rollout.step_keys(key, time)[1])
+
+    return jax.lax.map(one_step, times)
 
 
-def step_by_loops(battle: Battle, command: Command, world: World, key: PRNGKeyArray) -> tuple[World, Bool[Array, ""]]:
-    """One step loop by loop: the world after each, and whether the battle is over."""
-    key_command, key_loops = keys_at(key, world.time)
-    ordered, jitter = command(battle, world, key_command), battle.jitter(key_loops)
-    traits = battle.game.table[world.kind]
-
-    def loop(now: World, _: None) -> tuple[World, World]:
-        following = tick.tick(now, traits, jitter, battle.game)
-        return following, following
-
-    seen = jax.lax.scan(loop, ordered, None, length=LOOPS)[1]
-    after = battle.tick_clock(jax.tree.map(lambda leaf: leaf[-1], seen))
-    return seen, battle.outcome(world, after).terminated
-
-
-def summary(battle: Battle, fights: Fights) -> dict[str, int | float]:
-    """Shares, means and spreads over battles."""
-    result, length = np.asarray(fights.result), np.asarray(fights.length)
-    ally = np.arange(battle.game.units) < battle.game.allies
-    alive = np.asarray(fights.ended.health) > 0
-    life = [np.asarray(world.health + world.shield, np.float64) for world in (fights.begun, fights.ended)]
-    left = {team: alive[:, its].sum(axis=1) for team, its in (("allies", ally), ("enemies", ~ally))}
-    share = {
-        team: life[1][:, its].sum(axis=1) / np.maximum(life[0][:, its].sum(axis=1), 1e-9)
-        for team, its in (("ally", ally), ("enemy", ~ally))
-    }
+def summary(env: StarCraft, results: BattleResults) -> dict[str, int | float]:
+    """Return rates, means and standard deviations over battles."""
+    result, ally = np.asarray(results.result), np.arange(env.game.num_units) < env.game.num_allies
+    alive = np.asarray(results.last.health) > 0
+    hit_points = [np.asarray(state.health + state.shield, np.float64) for state in (results.first, results.last)]
+    numbers = {"length": np.asarray(results.length), "return": np.asarray(results.returns)}
+    for name, team, mask in (("allies", "ally", ally), ("enemies", "enemy", ~ally)):
+        before, after = (values[:, mask].sum(axis=1) for values in hit_points)
+        numbers |= {f"{name}_left": alive[:, mask].sum(axis=1), f"{team}_health_left": after / np.maximum(before, 1e-9)}
+    rates = {"win": reward.WON, "loss": reward.LOST, "draw": reward.BOTH_DEAD, "timeout": reward.UNDECIDED}
     return {
         "episodes": len(result),
-        "win_rate": float((result == reward.WON).mean()),
-        "loss_rate": float((result == reward.LOST).mean()),
-        "draw_rate": float((result == reward.BOTH_DEAD).mean()),
-        "timeout_rate": float((result == reward.UNDECIDED).mean()),
-        "length_mean": float(length.mean()),
-        "length_std": float(length.std()),
-        **{f"{team}_left_{name}": float(f(left[team])) for team in left for name, f in (("mean", np.mean), ("std", np.std))},
-        **{
-            f"{team}_health_left_{name}": float(f(share[team]))
-            for team in share
-            for name, f in (("mean", np.mean), ("std", np.std))
-        },
-        "return_mean": float(np.mean(fights.returns)),
-        "return_std": float(np.std(fights.returns)),
+        **{f"{name}_rate": float((result == code).mean()) for name, code in rates.items()},
+        **{f"{name}_{kind}": float(f(values)) for name, values in numbers.items() for kind, f in _STATISTICS},
     }
+
+
+_STATISTICS = (("mean", np.mean), ("std", np.std))
+
+
+def _state_at(states: State, time: Int[Array, ""]) -> State:
+    return jax.tree.map(lambda leaf: leaf[time], states)

@@ -1,3 +1,3 @@
-"""What scripted allies do, one file each: `command(battle, world, key)` gives them their orders for a step."""
+"""Scripts, one file each: `orders(env, state, key)` returns the state in which the allies have their orders for a step."""
 
-NEEDED = ("command",)  # of a file of one's own
+NEEDED = ("orders",)  # names that a script file must define

@@ -1,12 +1,12 @@
-"""The engine's own rule, as the enemies have it: attack-move to where the other side began."""
+"""Attack-move to where the enemy started, as the enemies do."""
 
 from jaxtyping import PRNGKeyArray
 
 from refil.envs.starcraft import spawn
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.state import State
 
 
-def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
-    """Ordered once, at the beginning."""
-    return spawn.attack(world, battle.game, ~battle.game.enemies & (world.time == 0))
+def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
+    """Give the order once, in the first step."""
+    return spawn.attack_move(state, env.game, ~env.game.is_enemy & (state.time == 0))

@@ -1,15 +1,16 @@
-"""Everyone attacks the weakest enemy it may, else walks to the nearest; healers mend the nearest hurt friend."""
+"""Attack the weakest enemy in target range, or walk to the nearest; healers heal the nearest damaged ally."""
 
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from refil.envs.starcraft import tactics
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.state import State
 
 
-def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
-    """The least health and shield first; among equals the nearest."""
-    heals = battle.game.table[world.kind].heals
-    life = (world.health + world.shield)[None] + 1e-3 * tactics.distances(world)
-    return battle.ordered(world, tactics.go_for(battle, world, jnp.where(heals[:, None], tactics.distances(world), life)))
+def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
+    """Target the enemy with the least health and shield, the nearest of equals."""
+    heals = env.game.table[state.unit_type].heals
+    cost = (state.health + state.shield)[None] + 1e-3 * tactics.distances(state)
+    cost = jnp.where(heals[:, None], tactics.distances(state), cost)
+    return env.with_orders(state, tactics.attack_or_approach(env, state, cost))

@@ -1,12 +1,12 @@
-"""Everyone goes for the nearest enemy; healers for the nearest hurt friend."""
+"""Attack the nearest enemy; healers heal the nearest damaged ally."""
 
 from jaxtyping import PRNGKeyArray
 
 from refil.envs.starcraft import tactics
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.state import State
 
 
-def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
-    """Attack what is nearest, else walk there."""
-    return battle.ordered(world, tactics.go_for(battle, world, tactics.distances(world)))
+def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
+    """Target the nearest unit, or walk to it."""
+    return env.with_orders(state, tactics.attack_or_approach(env, state, tactics.distances(state)))

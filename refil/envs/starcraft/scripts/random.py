@@ -1,14 +1,14 @@
-"""Everyone does something it may do, at random."""
+"""Choose random available actions."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim.state import State
 
 
-def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
-    """Each available action is equally likely."""
-    chance = jax.random.uniform(key, (battle.spec.agents, battle.spec.actions))
-    return battle.ordered(world, jnp.argmax(jnp.where(battle.available(world), chance, -1.0), axis=-1))
+def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
+    """Choose uniformly among the available actions."""
+    noise = jax.random.uniform(key, (env.spec.agents, env.spec.actions))
+    return env.with_orders(state, jnp.argmax(jnp.where(env.available_actions(state), noise, -1.0), axis=-1))

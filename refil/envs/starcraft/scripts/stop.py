@@ -1,13 +1,13 @@
-"""Everyone stands still."""
+"""Stand still."""
 
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from refil.envs.starcraft import orders
-from refil.envs.starcraft.env import Battle
-from refil.envs.starcraft.sim.state import World
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.orders import STOP
+from refil.envs.starcraft.sim.state import State
 
 
-def command(battle: Battle, world: World, key: PRNGKeyArray) -> World:
-    """Stop."""
-    return battle.ordered(world, jnp.full((battle.game.allies,), orders.STOP))
+def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
+    """Order all allies to stop."""
+    return env.with_orders(state, jnp.full((env.game.num_allies,), STOP))

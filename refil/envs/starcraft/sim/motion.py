@@ -1,8 +1,8 @@
-"""How units walk without passing through one another.
+"""Movement without overlap.
 
-Each first chooses the heading on which it gets furthest, then goes only as far as nobody's body is entered: of the gap
-between two that both walk each may use half. The distance after two steps is never less than the gap minus both steps'
-parts in its direction, so bodies that do not overlap never will. Those who had to wait for others then catch up.
+Each unit first chooses the heading on which it gets furthest, then walks only until it would touch another body: each of two
+walking units may use half of the gap between them. Two steps shorten a distance by at most the sum of their components along
+it, so bodies that do not overlap never will. Units that had to wait for others then walk the rest of their step.
 """
 
 import math
@@ -14,163 +14,165 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from refil.envs.starcraft.sim.state import Arena, Game, World, in_turn, length, of, over_batch
-from refil.envs.starcraft.sim.unit import Traits
+from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, at_target, norm
+from refil.envs.starcraft.sim.unit import UnitStats
 
-# Degrees off a unit's course, nearest first, and what a step on each is worth.
+# Degrees off a unit's course, smallest first, and the weight of the distance gained on each heading.
 HEADINGS = {0: 1.0, 25: 0.9, -25: 0.9, 50: 0.75, -50: 0.75, 80: 0.5, -80: 0.5, 110: 0.25, -110: 0.25}
-BACK = 0.4  # times that, on the other side of the course than the unit is turned to already
-PUSH = 0.1  # the furthest that overlapping bodies are pushed apart in a loop
-ASIDE = 0.05  # the part of that which goes in a direction of the unit's own
-GOLDEN = math.pi * (3 - 5**0.5)  # turns by this angle never come back to the same direction
-TOUCH = 0.05  # one nearer than this to an idle friend in its way pushes it
+OTHER_SIDE = 0.4  # factor of that weight on the other side of the course than the one the unit has turned to
+MAX_PUSH = 0.1  # distance by which overlapping units are pushed apart in a tick, at most
+PUSH_SIDEWAYS = 0.05  # part of that push that goes in a direction specific to each unit
+GOLDEN_ANGLE = math.pi * (3 - 5**0.5)  # multiples of this angle never repeat a direction
+PUSH_GAP = 0.05  # units push an idle ally in their way that is nearer than this
 
-Number = Shaped[Array, ""] | float | int
-Place = tuple[Float[Array, "units *batch"], Float[Array, "units *batch"]]  # x and y, or a step along them
+Scalar = Shaped[Array, ""] | float | int
+Vector = tuple[Float[Array, " units *batch"], Float[Array, " units *batch"]]  # x and y of a position or of a step
 
 
 class Pairs(NamedTuple):
-    """[other, unit]: the direction from the unit to the other, and how far their bodies are from touching."""
+    """[other, unit]: the direction from the unit to the other one, and the gap between their bodies."""
 
     toward_x: Float[Array, "units units *batch"]
     toward_y: Float[Array, "units units *batch"]
     gap: Float[Array, "units units *batch"]
 
 
-def contacts(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
-    """How near the centres of any two units may come; far less than nothing where the two pass each other freely."""
-    apart = ~over_batch(jnp.eye(len(world.x), dtype=bool), world.x)
-    meet = (traits.collides[:, None] & traits.collides[None]) != 0
-    both = world.alive[:, None] & world.alive[None]
-    return jnp.where(apart & meet & both, traits.body[:, None] + traits.body[None], -100.0)
+def contact_distances(state: State, stats: UnitStats) -> Float[Array, "units units *batch"]:
+    """Return the distance of two units that touch, and a large negative number for units that can overlap."""
+    distinct = ~add_batch_axes(jnp.eye(len(state.x), dtype=bool), state.x)
+    collide = (stats.collision_layers[:, None] & stats.collision_layers[None]) != 0
+    both_alive = state.alive[:, None] & state.alive[None]
+    radius = stats.collision_radius
+    return jnp.where(distinct & collide & both_alive, radius[:, None] + radius[None], -100.0)
 
 
-def pairs(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], contact: Array) -> Pairs:
-    """All pairs of units in these places; of two in the same place the later one is in the east."""
-    slots = over_batch(jnp.arange(len(x)), x)
+def pairs(x: Float[Array, " units *batch"], y: Float[Array, " units *batch"], contact: Array) -> Pairs:
+    """Return directions and gaps of all pairs of units; of two units in the same place the later one counts as east."""
+    slots = add_batch_axes(jnp.arange(len(x)), x)
     x, y = x[:, None] - x[None], y[:, None] - y[None]
-    distance = length(x, y)
+    distance = norm(x, y)
     east = jnp.where(slots[:, None] > slots[None], 1.0, -1.0)
     inverse = 1.0 / jnp.maximum(distance, 1e-6)
     return Pairs(jnp.where(distance > 1e-6, x * inverse, east), y * inverse, distance - contact)
 
 
-def walk(world: World, traits: Traits, step: Place, game: Game) -> World:
-    """Everyone where it stands after a loop in which each would like to take this step."""
-    contact = contacts(world, traits)
-    now = pairs(world.x, world.y, contact)
-    if game.rules.idle_yields > 0:
-        step = with_pushed(now, step, world.alive & (traits.speed > 0) & (world.target < 0), game)
-    *turned, veer = turned_aside(now, step, world.veer, game)
-    step = inside(world, along_body(world, now, turned, game), traits, game.arena)
-    part = free_part(now, step)
-    x, y = world.x + part * step[0], world.y + part * step[1]
+def walk(state: State, stats: UnitStats, step: Vector, game: Game) -> State:
+    """Move all units by the steps that they intend, as far as others and the map's edge allow."""
+    contact = contact_distances(state, stats)
+    now = pairs(state.x, state.y, contact)
+    if game.rules.idle_push > 0:
+        step = push_idle(now, step, state.alive & (stats.speed > 0) & (state.target < 0), game)
+    *steered, turn_side = steer(now, step, state.turn_side, game)
+    step = stay_on_map(state, slide(state, now, steered, game), stats, game.arena)
+    fraction = free_fraction(now, step)
+    x, y = state.x + fraction * step[0], state.y + fraction * step[1]
     now = pairs(x, y, contact)
-    rest = (1 - part) * step[0], (1 - part) * step[1]
-    part = free_part(now, rest)
-    push = apart(now, traits.speed > 0)
-    x, y = on_map(x + part * rest[0] + push[0], y + part * rest[1] + push[1], traits, game.arena)
-    return replace(world, x=jnp.where(world.alive, x, world.x), y=jnp.where(world.alive, y, world.y), veer=veer)
+    rest = (1 - fraction) * step[0], (1 - fraction) * step[1]
+    fraction = free_fraction(now, rest)
+    push = separation(now, stats.speed > 0)
+    x, y = clip_to_map(x + fraction * rest[0] + push[0], y + fraction * rest[1] + push[1], stats, game.arena)
+    return replace(state, x=jnp.where(state.alive, x, state.x), y=jnp.where(state.alive, y, state.y), turn_side=turn_side)
 
 
-def with_pushed(now: Pairs, step: Place, idle: Bool[Array, "units *batch"], game: Game) -> Place:
-    """Idle units in the way of a friend would like to give way to it, at a share of its pace."""
-    wants = length(*step) > 0
-    pressed = -(now.toward_x * step[0][:, None] + now.toward_y * step[1][:, None])  # [walker, idle]
-    pressed = jnp.where(over_batch(~game.foes, wants) & (now.gap < TOUCH), jnp.maximum(pressed, 0.0), 0.0)
-    yields = jnp.where(idle & ~wants, game.rules.idle_yields, 0.0)
-    aside_x, aside_y = -(pressed * now.toward_x).sum(axis=0), -(pressed * now.toward_y).sum(axis=0)
-    return step[0] + yields * aside_x, step[1] + yields * aside_y
+def push_idle(now: Pairs, step: Vector, idle: Bool[Array, " units *batch"], game: Game) -> Vector:
+    """Add the steps of idle units that give way to walking allies, at a fraction of their speed."""
+    walks = norm(*step) > 0
+    pressure = -(now.toward_x * step[0][:, None] + now.toward_y * step[1][:, None])  # [walking, idle]
+    pressure = jnp.where(add_batch_axes(~game.opponents, walks) & (now.gap < PUSH_GAP), jnp.maximum(pressure, 0.0), 0.0)
+    yields = jnp.where(idle & ~walks, game.rules.idle_push, 0.0)
+    push_x, push_y = -(pressure * now.toward_x).sum(axis=0), -(pressure * now.toward_y).sum(axis=0)
+    return step[0] + yields * push_x, step[1] + yields * push_y
 
 
-def into(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
-    """How much nearer each unit's step brings it to each other one."""
+def approach(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
+    """Return how much nearer each unit's step brings it to each other unit."""
     return now.toward_x * step[0][None] + now.toward_y * step[1][None]
 
 
-def allowed(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
-    """How much nearer each unit may come to each other one: all of the gap to those who stay, half of it otherwise."""
-    share = jnp.where(length(*step) > 0, 0.5, 1.0)
-    return share[:, None] * jnp.maximum(now.gap, 0.0)
+def max_approach(now: Pairs, step: Sequence[Array]) -> Float[Array, "units units *batch"]:
+    """Return how much nearer each unit may come to each other one: the whole gap if that one stands, half if it walks."""
+    usable = jnp.where(norm(*step) > 0, 0.5, 1.0)
+    return usable[:, None] * jnp.maximum(now.gap, 0.0)
 
 
-def turned_aside(
-    now: Pairs, step: Place, veer: Int[Array, "units *batch"], game: Game
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Int[Array, "units *batch"]]:
-    """Each unit's step on the heading that gets it furthest, all in all: its course where nothing is in the way.
+def steer(
+    now: Pairs, step: Vector, turn_side: Int[Array, " units *batch"], game: Game
+) -> tuple[Float[Array, " units *batch"], Float[Array, " units *batch"], Int[Array, " units *batch"]]:
+    """Turn each unit's step to the heading with the largest weighted gain: its course where nothing is in the way.
 
-    Who has turned to one side of an obstacle (`veer`) prefers that side until its course is free: else it would waver.
+    A unit that has turned to one side of an obstacle (`turn_side`) prefers that side until its course is free; otherwise it
+    would oscillate.
     """
-    may, way = allowed(now, step), length(*step)
+    limit, distance = max_approach(now, step), norm(*step)
 
-    def compare(so_far: tuple[Array, ...], cosine: Number, sine: Number, worth: Number, to: Number) -> tuple[Array, ...]:
-        best_x, best_y, best, side = so_far
+    def compare(best: tuple[Array, ...], cosine: Scalar, sine: Scalar, weight: Scalar, side: Scalar) -> tuple[Array, ...]:
+        best_x, best_y, best_gain, best_side = best
         x, y = cosine * step[0] - sine * step[1], sine * step[0] + cosine * step[1]
-        excess = jnp.maximum((into(now, (x, y)) - may).max(axis=0), 0.0)
-        score = worth * jnp.where(veer * to < 0, BACK, 1.0) * (way - excess)
-        better = score > best
-        best_x, best_y, best = jnp.where(better, x, best_x), jnp.where(better, y, best_y), jnp.where(better, score, best)
-        return best_x, best_y, best, jnp.where(better, to, side)
+        excess = jnp.maximum((approach(now, (x, y)) - limit).max(axis=0), 0.0)
+        gain = weight * jnp.where(turn_side * side < 0, OTHER_SIDE, 1.0) * (distance - excess)
+        better = gain > best_gain
+        best_x, best_y = jnp.where(better, x, best_x), jnp.where(better, y, best_y)
+        return best_x, best_y, jnp.where(better, gain, best_gain), jnp.where(better, side, best_side)
 
     headings = [
-        (math.cos(math.radians(angle)), math.sin(math.radians(angle)), worth, (angle > 0) - (angle < 0))
-        for angle, worth in HEADINGS.items()
-        if abs(angle) <= game.rules.turning
+        (math.cos(math.radians(angle)), math.sin(math.radians(angle)), weight, (angle > 0) - (angle < 0))
+        for angle, weight in HEADINGS.items()
+        if abs(angle) <= game.rules.max_turn
     ]
-    start = *step, jnp.full_like(way, -jnp.inf), jnp.zeros_like(veer)
-    best_x, best_y, best, side = in_turn(compare, start, headings, game)
-    goes = best > 0
-    return jnp.where(goes, best_x, 0.0), jnp.where(goes, best_y, 0.0), side.astype(veer.dtype)
+    start = *step, jnp.full_like(distance, -jnp.inf), jnp.zeros_like(turn_side)
+    x, y, gain, side = apply_rows(compare, start, headings, game)
+    walks = gain > 0
+    return jnp.where(walks, x, 0.0), jnp.where(walks, y, 0.0), side.astype(turn_side.dtype)
 
 
-def along_body(world: World, now: Pairs, step: Sequence[Array], game: Game) -> Place:
-    """Each unit's step without its part into the body that is most in its way: it slides along that one."""
-    excess = into(now, step) - allowed(now, step)
-    worst = jnp.argmax(excess, axis=0)
+def slide(state: State, now: Pairs, step: Sequence[Array], game: Game) -> Vector:
+    """Remove from each unit's step its component into the body that blocks it most, so that it slides along that body."""
+    excess = approach(now, step) - max_approach(now, step)
+    blocker = jnp.argmax(excess, axis=0)
     too_far = jnp.maximum(excess.max(axis=0), 0.0)
-    x, y = of(world.x, worst, game) - world.x, of(world.y, worst, game) - world.y
-    share = too_far / jnp.maximum(length(x, y), 1e-6)
-    return step[0] - share * x, step[1] - share * y
+    x, y = at_target(state.x, blocker, game) - state.x, at_target(state.y, blocker, game) - state.y
+    scale = too_far / jnp.maximum(norm(x, y), 1e-6)
+    return step[0] - scale * x, step[1] - scale * y
 
 
-def free_part(now: Pairs, step: Place) -> Float[Array, "units *batch"]:
-    """The part of each unit's step that it can take without entering any body."""
-    nearer = into(now, step)
-    return jnp.where(nearer > 1e-7, allowed(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=0, initial=1.0)
+def free_fraction(now: Pairs, step: Vector) -> Float[Array, " units *batch"]:
+    """Return the fraction of each unit's step that it can take without overlapping another unit."""
+    nearer = approach(now, step)
+    return jnp.where(nearer > 1e-7, max_approach(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=0, initial=1.0)
 
 
-def inside(world: World, step: Sequence[Array], traits: Traits, arena: Arena) -> Place:
-    """The part of each unit's step that stays on the map."""
-    x, y = on_map(world.x + step[0], world.y + step[1], traits, arena)
-    unhindered = (x == world.x + step[0]) & (y == world.y + step[1])  # so that free steps keep their exact length
-    return jnp.where(unhindered, step[0], x - world.x), jnp.where(unhindered, step[1], y - world.y)
+def stay_on_map(state: State, step: Sequence[Array], stats: UnitStats, arena: Arena) -> Vector:
+    """Shorten steps that would leave the map."""
+    x, y = clip_to_map(state.x + step[0], state.y + step[1], stats, arena)
+    inside = (x == state.x + step[0]) & (y == state.y + step[1])  # so that other steps keep their exact length
+    return jnp.where(inside, step[0], x - state.x), jnp.where(inside, step[1], y - state.y)
 
 
-def apart(now: Pairs, movable: Bool[Array, "units *batch"]) -> Place:
-    """Which way bodies that overlap, as only impossible starts make them, give way to each other."""
+def separation(now: Pairs, movable: Bool[Array, " units *batch"]) -> Vector:
+    """Return steps that push overlapping units apart; only impossible first states contain such units."""
     yields = jnp.where(movable, 1.0, 0.0)
-    share = yields[None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
-    back = jnp.maximum(-now.gap, 0.0) * share
-    # A little of it in a direction of each unit's own: a pile on one line would else stay on it.
-    own = over_batch(GOLDEN * jnp.arange(len(yields), dtype=jnp.float32), yields)[None]
-    own_x, own_y = ASIDE * jnp.cos(own), ASIDE * jnp.sin(own)
-    push_x, push_y = (back * (own_x - now.toward_x)).sum(axis=0), (back * (own_y - now.toward_y)).sum(axis=0)
-    limit = jnp.minimum(1.0, PUSH / jnp.maximum(length(push_x, push_y), 1e-6))
+    fraction = yields[None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
+    back = jnp.maximum(-now.gap, 0.0) * fraction
+    # Each unit is also pushed a little in its own direction; otherwise units on one line would stay on it.
+    angle = add_batch_axes(GOLDEN_ANGLE * jnp.arange(len(yields), dtype=jnp.float32), yields)[None]
+    side_x, side_y = PUSH_SIDEWAYS * jnp.cos(angle), PUSH_SIDEWAYS * jnp.sin(angle)
+    push_x, push_y = (back * (side_x - now.toward_x)).sum(axis=0), (back * (side_y - now.toward_y)).sum(axis=0)
+    limit = jnp.minimum(1.0, MAX_PUSH / jnp.maximum(norm(push_x, push_y), 1e-6))
     return limit * push_x, limit * push_y
 
 
-def on_map(x: Float[Array, "units *batch"], y: Float[Array, "units *batch"], traits: Traits, arena: Arena) -> Place:
-    """The nearest place on the map."""
-    body = traits.body
-    return jnp.clip(x, arena.west + body, arena.east - body), jnp.clip(y, arena.south + body, arena.north - body)
+def clip_to_map(x: Float[Array, " units *batch"], y: Float[Array, " units *batch"], stats: UnitStats, arena: Arena) -> Vector:
+    """Return the nearest positions on the map."""
+    radius = stats.collision_radius
+    return jnp.clip(x, arena.west + radius, arena.east - radius), jnp.clip(y, arena.south + radius, arena.north - radius)
 
 
-def spread(world: World, traits: Traits, passes: int, arena: Arena) -> Place:
-    """Where units that were put on top of one another come to stand."""
-    contact = contacts(world, traits)
+def separate(state: State, stats: UnitStats, passes: int, arena: Arena) -> Vector:
+    """Return the positions of overlapping units after they were pushed apart this many times."""
+    contact = contact_distances(state, stats)
 
-    def again(_: Array, place: Place) -> Place:
-        push = apart(pairs(*place, contact), world.present)
-        return on_map(place[0] + push[0], place[1] + push[1], traits, arena)
+    def push_apart(_: Array, position: Vector) -> Vector:
+        push = separation(pairs(*position, contact), state.present)
+        return clip_to_map(position[0] + push[0], position[1] + push[1], stats, arena)
 
-    return jax.lax.fori_loop(0, passes, again, (world.x, world.y))
+    return jax.lax.fori_loop(0, passes, push_apart, (state.x, state.y))

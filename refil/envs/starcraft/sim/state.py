@@ -1,8 +1,8 @@
-"""A battle at one instant: arrays over units, allies first; and the ground it is fought on.
+"""The state of a battle: arrays over units, allies first; and the map it is fought on.
 
-Units are the first axis and batches of battles the last ones: every line over pairs of units is then a long loop over
-battles, on a CPU as on a GPU. `batches_last` lets plain `jax.vmap` put them there. Of pairs, in game loops, the second axis
-is the unit in question and the first one the other, over which it sums up or chooses: a kernel's thread does that by itself.
+Units are the first axis and batches of battles the last: every operation on pairs of units is then a long loop over battles,
+on a CPU and on a GPU. `batches_last` makes plain `jax.vmap` put batch axes there. In arrays of pairs the second axis is the
+unit in question and the first one the other unit, over which it sums or chooses: one thread of a kernel does that alone.
 """
 
 import math
@@ -17,148 +17,155 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil.envs.starcraft.sim.rules import Rules
-from refil.envs.starcraft.sim.unit import Table
+from refil.envs.starcraft.sim.unit import UnitTable
 
-NOBODY = -1
+NOBODY = -1  # no target, no attacker, no unit
 Constants = tuple[float | int, ...]
 
 
-class World(eqx.Module):
-    """Every unit, alive, dead or an empty slot (`kind` -1).
+class State(eqx.Module):
+    """One timestep of a battle: every slot holds a living unit, a dead one, or none (`unit_type` -1).
 
-    `target` is whom it goes for: to shoot, or to mend; else, if `going`, it walks to its goal. One that `roams` chooses
-    targets of its own accord (it attack-moves). `pace` is how fast it goes, `veer` to which side of its course it is
-    turned. `quiet` counts loops since it was hurt last, `attacker` is who did it.
+    A unit attacks or heals its `target`; without a target it walks to its goal if it is `moving`. Units that are
+    `attack_moving` choose their targets themselves. `cooldown` is the number of ticks until the weapon can fire again,
+    `current_speed` that of units that accelerate, `turn_side` the side of its course to which a unit has turned to get around
+    an obstacle (-1, 0 or 1). `attacker` is the last unit that damaged it, `ticks_since_hit` how long ago that was.
+    `tag` is the unit's number in observations and actions. `time` counts environment steps.
     """
 
-    kind: Int[Array, "units *batch"]
-    tag: Int[Array, "units *batch"]
-    x: Float[Array, "units *batch"]
-    y: Float[Array, "units *batch"]
-    health: Float[Array, "units *batch"]
-    shield: Float[Array, "units *batch"]
-    energy: Float[Array, "units *batch"]
-    cooldown: Float[Array, "units *batch"]
-    pace: Float[Array, "units *batch"]
-    veer: Int[Array, "units *batch"]
-    quiet: Int[Array, "units *batch"]
-    target: Int[Array, "units *batch"]
-    attacker: Int[Array, "units *batch"]
-    roams: Bool[Array, "units *batch"]
-    going: Bool[Array, "units *batch"]
-    goal_x: Float[Array, "units *batch"]
-    goal_y: Float[Array, "units *batch"]
+    unit_type: Int[Array, " units *batch"]
+    tag: Int[Array, " units *batch"]
+    x: Float[Array, " units *batch"]
+    y: Float[Array, " units *batch"]
+    health: Float[Array, " units *batch"]
+    shield: Float[Array, " units *batch"]
+    energy: Float[Array, " units *batch"]
+    cooldown: Float[Array, " units *batch"]
+    current_speed: Float[Array, " units *batch"]
+    turn_side: Int[Array, " units *batch"]
+    ticks_since_hit: Int[Array, " units *batch"]
+    target: Int[Array, " units *batch"]
+    attacker: Int[Array, " units *batch"]
+    attack_moving: Bool[Array, " units *batch"]
+    moving: Bool[Array, " units *batch"]
+    goal_x: Float[Array, " units *batch"]
+    goal_y: Float[Array, " units *batch"]
     time: Int[Array, "*batch"]
 
     @property
-    def present(self) -> Bool[Array, "units *batch"]:
-        """Which slots hold a unit, dead or alive."""
-        return self.kind >= 0
+    def present(self) -> Bool[Array, " units *batch"]:
+        """Whether each slot holds a unit, dead or alive."""
+        return self.unit_type >= 0
 
     @property
-    def alive(self) -> Bool[Array, "units *batch"]:
-        """Who lives."""
+    def alive(self) -> Bool[Array, " units *batch"]:
+        """Whether each slot holds a living unit."""
         return self.health > 0
 
 
 @dataclass(frozen=True)
 class Arena:
-    """The walkable ground and where the armies start; all maps are cut from the same 32 x 32 cells."""
+    """The walkable part of the map and how armies are placed on it; all maps are cut from the same 32 x 32 cells."""
 
     west: float = 0.0
     east: float = 32.0
     south: float = 0.0
     north: float = 32.0
-    rotates: bool = True  # armies on opposite sides of the centre, at any angle
+    random_angle: bool = True  # armies start on opposite sides of the center, at a random angle
 
     size = 32.0
-    centre = 16.0
-    apart = 7.0  # from the centre to either army
+    center = 16.0
+    spawn_distance = 7.0  # from the center to either army
 
 
 ARENAS = {
     "any_angle": Arena(),
-    "strip": Arena(south=8.0, north=24.0, rotates=False),
-    "whole": Arena(rotates=False),
+    "strip": Arena(south=8.0, north=24.0, random_angle=False),
+    "whole": Arena(random_angle=False),
 }
 
 
 @dataclass(frozen=True)
 class Game:
-    """All of a battle that never changes: who is on which side, the unit types, the ground, the rules."""
+    """Everything about a battle that never changes: the slots of both teams, the unit types, the map and the rules."""
 
-    allies: int
-    units: int
-    table: Table
+    num_allies: int
+    num_units: int
+    table: UnitTable
     arena: Arena
     rules: Rules
-    in_kernel: bool = False  # the loops are being written as a kernel, where nothing can be looked up by its number
+    in_kernel: bool = False  # ticks are being traced for a kernel, where arrays cannot be indexed
 
     @property
-    def enemies(self) -> Bool[Array, " units"]:
-        """Which slots are the enemy's."""
-        return jnp.arange(self.units) >= self.allies
+    def is_enemy(self) -> Bool[Array, " units"]:
+        """Whether each slot belongs to the enemy."""
+        return jnp.arange(self.num_units) >= self.num_allies
 
     @property
-    def foes(self) -> Bool[Array, "units units"]:
-        """Which pairs of slots are of two sides."""
-        return self.enemies[:, None] != self.enemies
+    def opponents(self) -> Bool[Array, "units units"]:
+        """Whether each pair of slots belongs to different teams."""
+        return self.is_enemy[:, None] != self.is_enemy
 
 
-def over_batch(pairs: Array, like: Array) -> Array:
-    """An array without batch axes, ready to be combined with one that has them after its first axis."""
-    return pairs.reshape(*pairs.shape, *[1] * (like.ndim - 1))
+def add_batch_axes(values: Array, like: Array) -> Array:
+    """Return an array without batch axes with as many of length 1 as `like` has after its first axis."""
+    return values.reshape(*values.shape, *[1] * (like.ndim - 1))
 
 
-def length(x: Float[Array, "*any"], y: Float[Array, "*any"]) -> Float[Array, "*any"]:
-    """How long a way is. `jnp.hypot` would also do for numbers that no map has, at several times the cost."""
+def norm(x: Float[Array, "*any"], y: Float[Array, "*any"]) -> Float[Array, "*any"]:
+    """Return the length of a vector; `jnp.hypot` also handles overflow, which no map needs, at several times the cost."""
     return jnp.sqrt(x**2 + y**2)
 
 
-def of(values: Shaped[Array, "units *batch"], index: Int[Array, "units *batch"], game: Game) -> Shaped[Array, "units *batch"]:
-    """Each unit's value of the unit that it points at (of the first one where it points at nobody).
+def at_target(
+    values: Shaped[Array, " units *batch"], target: Int[Array, " units *batch"], game: Game
+) -> Shaped[Array, " units *batch"]:
+    """Return for each unit the value of its target, or of the first unit where it has none.
 
-    As one flat gather: with an index along each axis, XLA would first write all indices to memory. Within a kernel nothing
-    can be looked up, so that everyone is compared with everyone.
+    This is one flat gather: with an index along each axis, XLA would first write all indices to memory. Inside a kernel, where
+    arrays cannot be indexed, all pairs of units are compared instead.
     """
-    index = jnp.maximum(index, 0)
+    target = jnp.maximum(target, 0)
     if game.in_kernel:
-        meant = index[None] == over_batch(jnp.arange(len(values))[:, None], index)
-        return jnp.where(meant, values[:, None], 0).sum(axis=0).astype(values.dtype)
+        is_target = target[None] == add_batch_axes(jnp.arange(len(values))[:, None], target)
+        return jnp.where(is_target, values[:, None], 0).sum(axis=0).astype(values.dtype)
     battles = math.prod(values.shape[1:])
-    place = index.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
-    return values.reshape(-1).at[place].get(mode="promise_in_bounds")
+    index = target.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
+    return values.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
-def row(values: Shaped[Array, "units *rest"], number: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
-    """One unit's values."""
+def take_unit(values: Shaped[Array, "units *rest"], slot: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
+    """Return the values of the unit in one slot."""
     if game.in_kernel:
-        return jnp.where(over_batch(jnp.arange(len(values)) == number, values), values, 0).sum(axis=0)
-    return jax.lax.dynamic_index_in_dim(values, number, keepdims=False)
+        return jnp.where(add_batch_axes(jnp.arange(len(values)) == slot, values), values, 0).sum(axis=0)
+    return jax.lax.dynamic_index_in_dim(values, slot, keepdims=False)
 
 
-def in_turn(function: Callable[..., Any], now: Any, rows: Sequence[Constants], game: Game) -> Any:
-    """What comes of applying `now = function(now, *row)` for each of these rows.
+def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constants], game: Game) -> Any:
+    """Apply `carry = function(carry, *row)` for each row of constants, and return the last carry.
 
-    Written out, so that all is one pass over the battles; within a kernel as a loop, which compiles in a third of the time.
+    The loop is unrolled, so that XLA makes one pass over the battles; inside a kernel it is a real loop, which compiles in a
+    third of the time.
     """
     if not game.in_kernel:
-        return reduce(lambda now, row: function(now, *row), rows, now)
+        return reduce(lambda carry, row: function(carry, *row), rows, carry)
 
-    def chosen(number: Int[Array, ""], constants: Constants) -> Shaped[Array, ""]:
-        kind = jnp.result_type(*constants)  # Triton cannot choose between two plain numbers, only multiply and add them
-        return sum((number == place).astype(kind) * constant for place, constant in enumerate(constants))
+    def constant(index: Int[Array, ""], column: Constants) -> Shaped[Array, ""]:
+        dtype = jnp.result_type(*column)  # Triton cannot select between two scalars, only multiply and add them
+        return sum((index == place).astype(dtype) * value for place, value in enumerate(column))
 
     columns = list(zip(*rows, strict=True))
-    return jax.lax.fori_loop(0, len(rows), lambda i, now: function(now, *(chosen(i, column) for column in columns)), now)
+    return jax.lax.fori_loop(
+        0, len(rows), lambda i, carry: function(carry, *(constant(i, column) for column in columns)), carry
+    )
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of arrays such that vmap adds a last axis instead of a first one."""
+    """Return a function of arrays to which vmap adds a last axis instead of a first one."""
     wrapped = jax.custom_batching.custom_vmap(function)
 
     @wrapped.def_vmap
-    def over_batch(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
+    def vmap_rule(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
         def move(leaf: Array, is_batched: bool) -> Array:
             return jnp.moveaxis(leaf, 0, -1) if is_batched else jnp.broadcast_to(leaf[..., None], (*leaf.shape, size))
 

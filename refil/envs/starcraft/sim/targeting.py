@@ -1,125 +1,125 @@
-"""Who can hurt or mend whom, and how roaming units choose whom to go for: what the game does for units that attack-move."""
+"""Which units can attack or heal which, and how attack-moving units choose their targets."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from refil.envs.starcraft.sim.rules import ENERGY_TO_START, REACH_OF_HEALING
-from refil.envs.starcraft.sim.state import NOBODY, Game, World, length, of, over_batch
-from refil.envs.starcraft.sim.unit import BIOLOGICAL, Traits
+from refil.envs.starcraft.sim.rules import HEAL_SCAN_RANGE, MIN_HEAL_ENERGY
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm
+from refil.envs.starcraft.sim.unit import BIOLOGICAL, UnitStats
 
 FAR = 1e6
 
 
-def hittable(shooter: Traits, victim: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """Whom each unit's weapon can hurt at all. Either argument is the traits of all, one along each axis of pairs."""
-    reaches = (shooter.hits & victim.plane) != 0
-    return over_batch(game.foes, reaches[0]) & reaches & shooter.armed
+def attackable(attacker: UnitStats, victim: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
+    """Return whether each unit's weapon can damage each other unit; see `UnitStats.along` for the arguments."""
+    hits_plane = (attacker.target_planes & victim.plane) != 0
+    return add_batch_axes(game.opponents, hits_plane[0]) & hits_plane & attacker.armed
 
 
-def can_hit(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bool[Array, "units *batch"]:
-    """Whether each unit's weapon can hurt the one it points at."""
-    foe = (index >= game.allies) != over_batch(game.enemies, traits.radius)
-    return (index >= 0) & foe & ((traits.hits & of(traits.plane, index, game)) != 0) & traits.armed
+def can_attack(target: Int[Array, " units *batch"], stats: UnitStats, game: Game) -> Bool[Array, " units *batch"]:
+    """Return whether each unit's weapon can damage its target."""
+    opponent = (target >= game.num_allies) != add_batch_axes(game.is_enemy, stats.radius)
+    return (target >= 0) & opponent & ((stats.target_planes & at_target(stats.plane, target, game)) != 0) & stats.armed
 
 
-def mendable(traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """[other, unit]: whether the unit can heal the other at all."""
-    friends = over_batch(~game.foes & ~jnp.eye(game.units, dtype=bool), traits.radius)
-    return friends & traits.heals[None] & ((traits.attributes[:, None] & BIOLOGICAL) != 0)
+def healable(stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
+    """[other, unit]: return whether the unit can heal the other one."""
+    teammates = add_batch_axes(~game.opponents & ~jnp.eye(game.num_units, dtype=bool), stats.radius)
+    return teammates & stats.heals[None] & ((stats.attributes[:, None] & BIOLOGICAL) != 0)
 
 
-def can_mend(index: Int[Array, "units *batch"], traits: Traits, game: Game) -> Bool[Array, "units *batch"]:
-    """Whether each unit can heal the one it points at."""
-    friend = (index >= game.allies) == over_batch(game.enemies, traits.radius)
-    other = index != over_batch(jnp.arange(game.units), traits.radius)
-    return (index >= 0) & friend & other & traits.heals & ((of(traits.attributes, index, game) & BIOLOGICAL) != 0)
+def can_heal(target: Int[Array, " units *batch"], stats: UnitStats, game: Game) -> Bool[Array, " units *batch"]:
+    """Return whether each unit can heal its target."""
+    same_team = (target >= game.num_allies) == add_batch_axes(game.is_enemy, stats.radius)
+    other = target != add_batch_axes(jnp.arange(game.num_units), stats.radius)
+    return (target >= 0) & same_team & other & stats.heals & ((at_target(stats.attributes, target, game) & BIOLOGICAL) != 0)
 
 
-def way_to(
-    index: Int[Array, "units *batch"], world: World, traits: Traits, game: Game
-) -> tuple[Float[Array, "units *batch"], Float[Array, "units *batch"], Float[Array, "units *batch"]]:
-    """The way to whom each unit points at, along x and y, and how far it is from edge to edge."""
-    x, y = of(world.x, index, game) - world.x, of(world.y, index, game) - world.y
-    return x, y, length(x, y) - traits.radius - of(traits.radius, index, game)
+def offset_to(
+    target: Int[Array, " units *batch"], state: State, stats: UnitStats, game: Game
+) -> tuple[Float[Array, " units *batch"], Float[Array, " units *batch"], Float[Array, " units *batch"]]:
+    """Return the vector from each unit to its target, as x and y, and their distance from edge to edge."""
+    x, y = at_target(state.x, target, game) - state.x, at_target(state.y, target, game) - state.y
+    return x, y, norm(x, y) - stats.radius - at_target(stats.radius, target, game)
 
 
-def edges(world: World, traits: Traits) -> Float[Array, "units units *batch"]:
-    """How far any two units are from each other, edge to edge."""
-    distance = length(world.x[None] - world.x[:, None], world.y[None] - world.y[:, None])
-    return distance - traits.radius[:, None] - traits.radius[None]
+def edge_distances(state: State, stats: UnitStats) -> Float[Array, "units units *batch"]:
+    """Return the distances of all pairs of units from edge to edge."""
+    distance = norm(state.x[None] - state.x[:, None], state.y[None] - state.y[:, None])
+    return distance - stats.radius[:, None] - stats.radius[None]
 
 
-def choose(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
-    """Whom each armed unit would shoot at: its target while that is in range, else the nearest foe, else who hurt it.
+def choose_enemy(state: State, stats: UnitStats, game: Game) -> Int[Array, " units *batch"]:
+    """Choose a target for each armed unit: its last one while in range, else the nearest enemy, else its last attacker.
 
-    By SMAClite's rules it answers whoever goes for it, from however far, and does not let go of him while he does.
+    By SMAClite's rules it retaliates: it targets whoever targets it, at any distance, and keeps that target meanwhile.
     """
-    rules, edge = game.rules, edges(world, traits)
-    scan = jnp.maximum(rules.scan, traits.range) if rules.scan_from_edge else rules.scan - traits.radius
-    targets = hittable(traits.along(1), traits.along(0), game) & world.alive[:, None]
+    rules, edge = game.rules, edge_distances(state, stats)
+    scan = jnp.maximum(rules.scan_range, stats.range) if rules.scan_from_edge else rules.scan_range - stats.radius
+    targets = attackable(stats.along(1), stats.along(0), game) & state.alive[:, None]
     noticed = targets & (edge <= scan[None])
-    order = jnp.where(noticed, edge, FAR)
-    if rules.answers:  # after all that it notices, and whoever comes first of several, however far each is
-        order = jnp.where(targets & aims_at(world) & ~noticed, FAR / 2, order)
-    if rules.healers_first:
-        order = order - jnp.where(noticed & traits.heals[:, None], FAR / 2, 0.0)
-    nearest = jnp.argmin(order, axis=0).astype(world.target.dtype)
-    found = jnp.where(order.min(axis=0) < FAR, nearest, NOBODY)
+    cost = jnp.where(noticed, edge, FAR)
+    if rules.retaliate:  # after all noticed enemies; the first of several, at whatever distance
+        cost = jnp.where(targets & targeted_by(state) & ~noticed, FAR / 2, cost)
+    if rules.prefer_healers:
+        cost = cost - jnp.where(noticed & stats.heals[:, None], FAR / 2, 0.0)
+    nearest = jnp.argmin(cost, axis=0).astype(state.target.dtype)
+    found = jnp.where(cost.min(axis=0) < FAR, nearest, NOBODY)
 
-    def lives(index: Int[Array, "units *batch"]) -> Bool[Array, "units *batch"]:
-        return can_hit(index, traits, game) & of(world.alive, index, game)
+    def is_valid(target: Int[Array, " units *batch"]) -> Bool[Array, " units *batch"]:
+        return can_attack(target, stats, game) & at_target(state.alive, target, game)
 
-    pursues = lives(world.attacker) & (way_to(world.attacker, world, traits, game)[2] <= rules.leash)
-    found = jnp.where(found >= 0, found, jnp.where(pursues, world.attacker, NOBODY))
-    holds = way_to(world.target, world, traits, game)[2] <= traits.range
-    if rules.answers:
-        holds |= of(world.target, world.target, game) == over_batch(jnp.arange(game.units), world.x)
-    keeps = lives(world.target) & holds
-    if rules.healers_first:
-        keeps &= ~(found >= 0) | of(traits.heals, world.target, game) | ~of(traits.heals, found, game)
-    return jnp.where(keeps, world.target, found)
-
-
-def aims_at(world: World) -> Bool[Array, "units units *batch"]:
-    """[other, unit]: whether the other goes for the unit."""
-    return world.target[:, None] == over_batch(jnp.arange(len(world.x)), world.x)[None]
+    pursues = is_valid(state.attacker) & (offset_to(state.attacker, state, stats, game)[2] <= rules.leash)
+    found = jnp.where(found >= 0, found, jnp.where(pursues, state.attacker, NOBODY))
+    holds = offset_to(state.target, state, stats, game)[2] <= stats.range
+    if rules.retaliate:
+        holds |= at_target(state.target, state.target, game) == add_batch_axes(jnp.arange(game.num_units), state.x)
+    keeps = is_valid(state.target) & holds
+    if rules.prefer_healers:
+        keeps &= ~(found >= 0) | at_target(stats.heals, state.target, game) | ~at_target(stats.heals, found, game)
+    return jnp.where(keeps, state.target, found)
 
 
-def choose_patient(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
-    """Whom each healer would mend: of the hurt within reach the worst off, then the nearest.
+def targeted_by(state: State) -> Bool[Array, "units units *batch"]:
+    """[other, unit]: return whether the other unit targets the unit."""
+    return state.target[:, None] == add_batch_axes(jnp.arange(len(state.x)), state.x)[None]
 
-    By SMAClite's rules those who go for somebody count as well, so that healers stay with them.
+
+def choose_patient(state: State, stats: UnitStats, game: Game) -> Int[Array, " units *batch"]:
+    """Choose a target for each healer: of the damaged units in scan range the one with the least health, then the nearest.
+
+    By SMAClite's rules undamaged units that have a target count as well, so that healers stay with them.
     """
-    edge = edges(world, traits)
-    wanting = world.health < traits.health
+    edge = edge_distances(state, stats)
+    patient = state.health < stats.max_health
     if game.rules.healers_follow:
-        wanting |= world.target >= 0
-    candidate = mendable(traits, game) & (world.alive & wanting)[:, None] & (edge <= reach_of_healing(traits, game))
-    health = world.health / jnp.maximum(traits.health, 1.0) if game.rules.heal_by_share else world.health
-    worst = jnp.where(candidate, health[:, None], FAR)
-    order = jnp.where(worst <= worst.min(axis=0)[None], edge, FAR)
-    found = worst.min(axis=0) < FAR
+        patient |= state.target >= 0
+    candidate = healable(stats, game) & (state.alive & patient)[:, None] & (edge <= heal_scan_range(stats, game))
+    health = state.health / jnp.maximum(stats.max_health, 1.0) if game.rules.heal_lowest_fraction else state.health
+    candidate_health = jnp.where(candidate, health[:, None], FAR)
+    cost = jnp.where(candidate_health <= candidate_health.min(axis=0)[None], edge, FAR)
+    found = candidate_health.min(axis=0) < FAR
     if not game.rules.healers_follow:
-        found &= world.energy >= jnp.where(world.target >= 0, traits.heal * traits.heal_cost, ENERGY_TO_START)
-    return jnp.where(found, jnp.argmin(order, axis=0).astype(world.target.dtype), NOBODY)
+        found &= state.energy >= jnp.where(state.target >= 0, stats.heal_rate * stats.heal_cost, MIN_HEAL_ENERGY)
+    return jnp.where(found, jnp.argmin(cost, axis=0).astype(state.target.dtype), NOBODY)
 
 
-def reach_of_healing(traits: Traits, game: Game) -> Float[Array, "1 units *batch"] | float:
-    """How far a roaming healer looks, from edge to edge."""
-    return REACH_OF_HEALING if game.rules.scan_from_edge else (game.rules.scan - traits.radius)[None]
+def heal_scan_range(stats: UnitStats, game: Game) -> Float[Array, "1 units *batch"] | float:
+    """Return how far an attack-moving healer looks for damaged units, from edge to edge."""
+    return HEAL_SCAN_RANGE if game.rules.scan_from_edge else (game.rules.scan_range - stats.radius)[None]
 
 
-def speed_beside_friends(world: World, traits: Traits, game: Game) -> Float[Array, "units *batch"]:
-    """Everyone's speed, but no more than that of the slowest whom it could mend nearby."""
-    near = mendable(traits, game) & world.alive[:, None] & (edges(world, traits) <= reach_of_healing(traits, game))
-    return jnp.minimum(traits.speed, jnp.where(near, traits.speed[:, None], FAR).min(axis=0))
+def escort_speed(state: State, stats: UnitStats, game: Game) -> Float[Array, " units *batch"]:
+    """Return each unit's speed, limited to that of the slowest unit nearby that it can heal."""
+    near = healable(stats, game) & state.alive[:, None] & (edge_distances(state, stats) <= heal_scan_range(stats, game))
+    return jnp.minimum(stats.speed, jnp.where(near, stats.speed[:, None], FAR).min(axis=0))
 
 
-def retarget(world: World, traits: Traits, game: Game) -> Int[Array, "units *batch"]:
-    """Everyone's target in this loop: roaming units choose, the others keep theirs while it lives."""
-    chosen = choose(world, traits, game)
-    if game.table.any("heal"):
-        chosen = jnp.where(traits.heals, choose_patient(world, traits, game), chosen)
-    lives = of(world.alive, world.target, game) | game.rules.shots_at_corpses
-    held = jnp.where(lives, world.target, NOBODY)
-    return jnp.where(world.alive, jnp.where(world.roams, chosen, held), NOBODY)
+def retarget(state: State, stats: UnitStats, game: Game) -> Int[Array, " units *batch"]:
+    """Return the targets of this tick: attack-moving units choose, the others keep theirs while it lives."""
+    chosen = choose_enemy(state, stats, game)
+    if game.table.any("heal_rate"):
+        chosen = jnp.where(stats.heals, choose_patient(state, stats, game), chosen)
+    lives = at_target(state.alive, state.target, game) | game.rules.shots_at_corpses
+    kept = jnp.where(lives, state.target, NOBODY)
+    return jnp.where(state.alive, jnp.where(state.attack_moving, chosen, kept), NOBODY)

@@ -1,6 +1,6 @@
-"""One game loop: choose targets, walk, shoot, mend, recover, all units at once.
+"""One game tick: choose targets, walk, attack, heal and regenerate, for all units at once.
 
-On a GPU this very code becomes a kernel; `tick_kernel.py` says what it has to do without for that.
+On a GPU the same code is compiled into a kernel; `kernel.py` lists what it must not use for that.
 """
 
 from dataclasses import replace
@@ -12,154 +12,156 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.starcraft.sim import motion, targeting
-from refil.envs.starcraft.sim.rules import JITTER, QUIET
-from refil.envs.starcraft.sim.state import NOBODY, Game, World, in_turn, length, of, over_batch, row
-from refil.envs.starcraft.sim.unit import Shots, Traits
+from refil.envs.starcraft.sim.rules import COOLDOWN_JITTER, SHIELD_DELAY
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, apply_rows, at_target, norm, take_unit
+from refil.envs.starcraft.sim.unit import Shots, UnitStats
 
-UNROLLED = 64  # shots that are written out one after another, but for kernels
-
-
-def tick(world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game) -> World:
-    """The next loop; `jitter`, from 0 to 1, says where between the least and the most the time to reload lies."""
-    world = aim(world, traits, game)
-    world = walk(world, traits, game)
-    world, harm = shoot(world, traits, jitter, game)
-    world = mend(world, traits, game) if game.table.any("heal") else world
-    return recover(world, traits, harm, game)
+MAX_UNROLLED = 64  # attackers whose damage is applied in an unrolled loop, outside kernels
 
 
-def aim(world: World, traits: Traits, game: Game) -> World:
-    """Everyone has a target, or none; one whose target died stands idle, its weapon ready."""
-    target = targeting.retarget(world, traits, game)
-    lost = (world.target >= 0) & (target < 0) & ~world.roams
-    return replace(world, target=target, going=world.going & ~lost)
+def tick(state: State, stats: UnitStats, jitter: Float[Array, " units *batch"], game: Game) -> State:
+    """Simulate one tick; `jitter`, from 0 to 1, is where a unit's cooldown lies in the range of `COOLDOWN_JITTER`."""
+    state = update_targets(state, stats, game)
+    state = walk(state, stats, game)
+    state, was_hit = attack(state, stats, jitter, game)
+    state = heal(state, stats, game) if game.table.any("heal_rate") else state
+    return regenerate(state, stats, was_hit, game)
 
 
-def walk(world: World, traits: Traits, game: Game) -> World:
-    """Who has a target out of reach goes there, who has none goes to its goal, all others hold their place."""
-    aims = world.target >= 0
-    target_x, target_y, edge = targeting.way_to(world.target, world, traits, game)
-    way_x = jnp.where(aims, target_x, world.goal_x - world.x)
-    way_y = jnp.where(aims, target_y, world.goal_y - world.y)
-    way = length(way_x, way_y)
-    walking = world.alive & (traits.speed > 0) & jnp.where(aims, edge > traits.range, world.going & (way > 1e-4))
+def update_targets(state: State, stats: UnitStats, game: Game) -> State:
+    """Set every unit's target; a unit whose target died stops, ready to fire."""
+    target = targeting.retarget(state, stats, game)
+    lost = (state.target >= 0) & (target < 0) & ~state.attack_moving
+    return replace(state, target=target, moving=state.moving & ~lost)
 
-    pace, stride = world.pace, traits.speed
-    if game.table.any("heal") and game.rules.healers_follow:
-        stride = jnp.where(world.roams & ~aims, targeting.speed_beside_friends(world, traits, game), stride)
+
+def walk(state: State, stats: UnitStats, game: Game) -> State:
+    """Walk to targets out of range, or without a target to the goal; all other units stand."""
+    has_target = state.target >= 0
+    target_x, target_y, edge = targeting.offset_to(state.target, state, stats, game)
+    offset_x = jnp.where(has_target, target_x, state.goal_x - state.x)
+    offset_y = jnp.where(has_target, target_y, state.goal_y - state.y)
+    distance = norm(offset_x, offset_y)
+    walks = state.alive & (stats.speed > 0) & jnp.where(has_target, edge > stats.range, state.moving & (distance > 1e-4))
+
+    current_speed, length = state.current_speed, stats.speed
+    if game.table.any("heal_rate") and game.rules.healers_follow:
+        length = jnp.where(state.attack_moving & ~has_target, targeting.escort_speed(state, stats, game), length)
     if game.table.any("acceleration") and game.rules.acceleration:
-        faster = jnp.where(traits.acceleration > 0, pace + traits.acceleration, traits.speed)
-        pace = jnp.where(walking, jnp.minimum(faster, traits.speed), 0.0)
-        stride = jnp.where(traits.acceleration > 0, (world.pace + pace) / 2, stride)
-    stride = jnp.where(walking, jnp.minimum(stride, way), 0.0) / jnp.maximum(way, 1e-6)
+        faster = jnp.where(stats.acceleration > 0, current_speed + stats.acceleration, stats.speed)
+        current_speed = jnp.where(walks, jnp.minimum(faster, stats.speed), 0.0)
+        length = jnp.where(stats.acceleration > 0, (state.current_speed + current_speed) / 2, length)
+    scale = jnp.where(walks, jnp.minimum(length, distance), 0.0) / jnp.maximum(distance, 1e-6)
 
-    return replace(motion.walk(world, traits, (way_x * stride, way_y * stride), game), pace=pace)
+    return replace(motion.walk(state, stats, (offset_x * scale, offset_y * scale), game), current_speed=current_speed)
 
 
-def shoot(
-    world: World, traits: Traits, jitter: Float[Array, "units *batch"], game: Game
-) -> tuple[World, Bool[Array, "units *batch"]]:
-    """All shots of this loop hit at the same moment; also says who was hurt."""
-    cooldown = jnp.maximum(world.cooldown - 1.0, 0.0)
-    ready = world.alive & traits.armed & (world.target >= 0) & (cooldown <= 0)
-    fires = ready & (targeting.way_to(world.target, world, traits, game)[2] <= traits.range)
-    victims = hurt_by(world, traits, game) & fires[:, None] & world.alive[None]
-    power = traits.damage[:, None] + jnp.where(
-        (traits.bonus_against[:, None] & traits.attributes[None]) != 0, traits.bonus[:, None], 0.0
+def attack(
+    state: State, stats: UnitStats, jitter: Float[Array, " units *batch"], game: Game
+) -> tuple[State, Bool[Array, " units *batch"]]:
+    """Fire all weapons that are ready, simultaneously, and return also which units were hit."""
+    cooldown = jnp.maximum(state.cooldown - 1.0, 0.0)
+    ready = state.alive & stats.armed & (state.target >= 0) & (cooldown <= 0)
+    fires = ready & (targeting.offset_to(state.target, state, stats, game)[2] <= stats.range)
+    victims = victim_mask(state, stats, game) & fires[:, None] & state.alive[None]
+    damage = stats.damage[:, None] + jnp.where(
+        (stats.bonus_against[:, None] & stats.attributes[None]) != 0, stats.bonus_damage[:, None], 0.0
     )
-    world, harm = struck(world, traits, jnp.where(victims, power, 0.0), game)
-    health = world.health
+    state, was_hit = apply_damage(state, stats, jnp.where(victims, damage, 0.0), game)
+    health = state.health
     if game.table.any("dies_attacking"):
-        health = jnp.where(fires & (traits.dies_attacking > 0), 0.0, health)
-    period = traits.period
+        health = jnp.where(fires & (stats.dies_attacking > 0), 0.0, health)
+    period = stats.attack_period
     if game.rules.jitter:  # scaled here: outside a kernel a GPU would not round it the same way in every program
-        period = period + (JITTER[0] + (JITTER[1] - JITTER[0]) * jitter)
-    return replace(world, health=health, cooldown=jnp.where(fires, period, cooldown)), harm
+        period = period + (COOLDOWN_JITTER[0] + (COOLDOWN_JITTER[1] - COOLDOWN_JITTER[0]) * jitter)
+    return replace(state, health=health, cooldown=jnp.where(fires, period, cooldown)), was_hit
 
 
-def hurt_by(world: World, traits: Traits, game: Game) -> Bool[Array, "units units *batch"]:
-    """[shooter, victim]: whom a shot of each unit would hurt, in its kind's way."""
-    aim_x, aim_y, _ = targeting.way_to(world.target, world, traits, game)
+def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
+    """[attacker, victim]: return whom an attack of each unit would damage, by the effect of its type."""
+    aim_x, aim_y, _ = targeting.offset_to(state.target, state, stats, game)
     shots = Shots(
-        target=world.target,
+        target=state.target,
         aim_x=aim_x,
         aim_y=aim_y,
-        offset_x=world.x[None] - world.x[:, None],
-        offset_y=world.y[None] - world.y[:, None],
-        radius=traits.radius,
-        hittable=targeting.hittable(traits.along(0), traits.along(1), game),
+        offset_x=state.x[None] - state.x[:, None],
+        offset_y=state.y[None] - state.y[:, None],
+        radius=stats.radius,
+        attackable=targeting.attackable(stats.along(0), stats.along(1), game),
     )
     if len(game.table.effects) == 1:
         return next(iter(game.table.effects))(shots)
-    hurt = jnp.zeros_like(shots.hittable)
-    for effect, kinds in game.table.effects.items():
-        shoots_so = reduce(or_, [world.kind == kind for kind in kinds])
-        hurt |= shoots_so[:, None] & effect(shots)
-    return hurt
+    victims = jnp.zeros_like(shots.attackable)
+    for effect, unit_types in game.table.effects.items():
+        has_effect = reduce(or_, [state.unit_type == unit_type for unit_type in unit_types])
+        victims |= has_effect[:, None] & effect(shots)
+    return victims
 
 
-def struck(
-    world: World, traits: Traits, power: Float[Array, "units units *batch"], game: Game
-) -> tuple[World, Bool[Array, "units *batch"]]:
-    """Everyone after blows of this [shooter, victim] power, one after another, and who was hurt.
+def apply_damage(
+    state: State, stats: UnitStats, damage: Float[Array, "units units *batch"], game: Game
+) -> tuple[State, Bool[Array, " units *batch"]]:
+    """Apply hits of this [attacker, victim] damage one after another, and return also which units were hit.
 
-    The shield takes what it can; what is left of a blow meets health, lessened by armour but never to nothing.
+    Shields absorb what they can; the rest of a hit reduces health, less armor but at least by the rules' `min_damage`.
     """
-    most = max(unit.strikes for unit in game.table.units)
+    max_hits = max(unit.hits_per_attack for unit in game.table.units)
 
-    def shot(now: tuple[Array, Array, Array], number: Int[Array, ""] | int) -> tuple[Array, Array, Array]:
-        health, shield, attacker = now
-        blows, strikes = row(power, number, game), row(traits.strikes, number, game)
-        for strike in range(most):
-            blow = jnp.where(strikes > strike, blows, 0.0)
-            through = blow - jnp.minimum(blow, shield)
-            shield = shield - jnp.minimum(blow, shield)
-            health -= jnp.where(through > 0, jnp.maximum(through - traits.armour, game.rules.least_damage), 0.0)
-        return health, shield, jnp.where(blows > 0, jnp.asarray(number, attacker.dtype), attacker)
+    def apply_attack(carry: tuple[Array, Array, Array], slot: Int[Array, ""] | int) -> tuple[Array, Array, Array]:
+        health, shield, attacker = carry
+        hit_damage, hits = take_unit(damage, slot, game), take_unit(stats.hits_per_attack, slot, game)
+        for number in range(max_hits):
+            hit = jnp.where(hits > number, hit_damage, 0.0)
+            through = hit - jnp.minimum(hit, shield)
+            shield = shield - jnp.minimum(hit, shield)
+            health -= jnp.where(through > 0, jnp.maximum(through - stats.armor, game.rules.min_damage), 0.0)
+        return health, shield, jnp.where(hit_damage > 0, jnp.asarray(slot, attacker.dtype), attacker)
 
-    now = world.health, world.shield, world.attacker
-    if game.units > UNROLLED:
-        now = jax.lax.fori_loop(0, game.units, lambda number, now: shot(now, number), now, unroll=UNROLLED)
+    carry = state.health, state.shield, state.attacker
+    if game.num_units > MAX_UNROLLED:
+        carry = jax.lax.fori_loop(0, game.num_units, lambda slot, carry: apply_attack(carry, slot), carry, unroll=MAX_UNROLLED)
     else:
-        now = in_turn(shot, now, [(number,) for number in range(game.units)], game)
-    health, shield, attacker = now
-    after = replace(world, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
-    return after, power.max(axis=0) > 0
+        carry = apply_rows(apply_attack, carry, [(slot,) for slot in range(game.num_units)], game)
+    health, shield, attacker = carry
+    after = replace(state, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
+    return after, damage.max(axis=0) > 0
 
 
-def mend(world: World, traits: Traits, game: Game) -> World:
-    """Healers in reach of their target mend it, if it survived; each pays for what it gave."""
-    mendable = targeting.can_mend(world.target, traits, game)
-    near = targeting.way_to(world.target, world, traits, game)[2] <= traits.range
-    missing = of(traits.health - world.health, world.target, game)
-    able = jnp.minimum(traits.heal, world.energy / jnp.maximum(traits.heal_cost, 1e-6))
-    given = jnp.where(world.alive & mendable & near & of(world.alive, world.target, game), jnp.minimum(able, missing), 0.0)
-    slots = over_batch(jnp.arange(len(world.x)), world.x)
-    gained = jnp.where(world.target[:, None] == slots[None], given[:, None], 0.0).sum(axis=0)
+def heal(state: State, stats: UnitStats, game: Game) -> State:
+    """Heal the targets of healers in range that survived the attacks; healers pay with energy."""
+    can_heal = targeting.can_heal(state.target, stats, game)
+    near = targeting.offset_to(state.target, state, stats, game)[2] <= stats.range
+    missing = at_target(stats.max_health - state.health, state.target, game)
+    affordable = jnp.minimum(stats.heal_rate, state.energy / jnp.maximum(stats.heal_cost, 1e-6))
+    heals = state.alive & can_heal & near & at_target(state.alive, state.target, game)
+    given = jnp.where(heals, jnp.minimum(affordable, missing), 0.0)
+    slots = add_batch_axes(jnp.arange(len(state.x)), state.x)
+    received = jnp.where(state.target[:, None] == slots[None], given[:, None], 0.0).sum(axis=0)
     return replace(
-        world,
-        health=jnp.minimum(world.health + gained, traits.health),
-        energy=world.energy - given * traits.heal_cost,
+        state,
+        health=jnp.minimum(state.health + received, stats.max_health),
+        energy=state.energy - given * stats.heal_cost,
     )
 
 
-def recover(world: World, traits: Traits, harm: Bool[Array, "units *batch"], game: Game) -> World:
-    """Shields come back to those left in peace, energy and some health to all; the dead want nothing any more."""
-    quiet = jnp.where(harm, 0, jnp.minimum(world.quiet + 1, QUIET + 1)).astype(world.quiet.dtype)
-    back = jnp.where(quiet > QUIET, traits.shield_regained, 0.0)
-    shield = jnp.minimum(world.shield + back, traits.shield)
-    energy = jnp.minimum(world.energy + traits.energy_regained, traits.energy_most)
-    health = world.health
-    if game.table.any("health_regained"):
-        health = jnp.minimum(health + jnp.where(health > 0, traits.health_regained, 0.0), traits.health)
-    alive = world.alive
+def regenerate(state: State, stats: UnitStats, was_hit: Bool[Array, " units *batch"], game: Game) -> State:
+    """Regenerate energy and health, and the shields of units not hit for a while; clear the state of dead units."""
+    hit_ticks = jnp.where(was_hit, 0, jnp.minimum(state.ticks_since_hit + 1, SHIELD_DELAY + 1))
+    hit_ticks = hit_ticks.astype(state.ticks_since_hit.dtype)
+    shield_regen = jnp.where(hit_ticks > SHIELD_DELAY, stats.shield_regen, 0.0)
+    shield = jnp.minimum(state.shield + shield_regen, stats.max_shield)
+    energy = jnp.minimum(state.energy + stats.energy_regen, stats.max_energy)
+    health = state.health
+    if game.table.any("health_regen"):
+        health = jnp.minimum(health + jnp.where(health > 0, stats.health_regen, 0.0), stats.max_health)
+    alive = state.alive
     return replace(
-        world,
+        state,
         health=health,
-        quiet=quiet,
+        ticks_since_hit=hit_ticks,
         shield=jnp.where(alive, shield, 0.0),
         energy=jnp.where(alive, energy, 0.0),
-        cooldown=jnp.where(alive, world.cooldown, 0.0),
-        target=jnp.where(alive, world.target, NOBODY).astype(world.target.dtype),
-        going=world.going & alive,
+        cooldown=jnp.where(alive, state.cooldown, 0.0),
+        target=jnp.where(alive, state.target, NOBODY).astype(state.target.dtype),
+        moving=state.moving & alive,
     )

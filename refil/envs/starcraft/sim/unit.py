@@ -1,136 +1,157 @@
-"""A unit type as a record of numbers, and all types of a battle as columns.
+"""Unit types: one record of numbers per type, and the table of all types in a game.
 
-Lengths are in map cells, times in game loops, 16 to the second of the game's catalogue.
+Lengths are in map cells, times in game ticks; 16 ticks are one second in the game's unit catalog.
 """
 
-from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-SECOND = 16.0  # loops
+SECOND = 16.0  # ticks
 
-GROUND, AIR = 1, 2  # planes: where a unit can be hit, and what its weapon hits
-LIGHT, ARMOURED, BIOLOGICAL = 1, 2, 4  # attributes
-ON_GROUND, IN_AIR, STRUCTURE = 1, 2, 4  # bodies that share one of these keep apart
+GROUND, AIR = 1, 2  # planes: where a unit can be hit, and what its weapon can hit
+LIGHT, ARMORED, BIOLOGICAL = 1, 2, 4  # attributes
+ON_GROUND, IN_AIR, STRUCTURE = 1, 2, 4  # collision layers: units that share a layer cannot overlap
 
 
 class Shots(eqx.Module):
-    """What an effect may look at: who shoots at whom, from where; `offset_x[i, j]` leads from unit i to unit j.
+    """Input of an effect: the target of every unit's attack, and all positions relative to the attackers.
 
-    `aim_x` and `aim_y` lead to the target. On a GPU an effect is part of a kernel: sums, comparisons and reductions over pairs
-    are all that can be used there, no looking up by index.
+    `offset_x[i, j]` leads from unit i to unit j, `aim_x[i]` from unit i to its target; `attackable[i, j]` says whether unit i
+    can damage unit j at all. On a GPU an effect runs inside a kernel, where only arithmetic, comparisons and reductions over
+    pairs of units are possible, and no indexing.
     """
 
-    target: Int[Array, "units *batch"]
-    aim_x: Float[Array, "units *batch"]
-    aim_y: Float[Array, "units *batch"]
+    target: Int[Array, " units *batch"]
+    aim_x: Float[Array, " units *batch"]
+    aim_y: Float[Array, " units *batch"]
     offset_x: Float[Array, "units units *batch"]
     offset_y: Float[Array, "units units *batch"]
-    radius: Float[Array, "units *batch"]
-    hittable: Bool[Array, "units units *batch"]
+    radius: Float[Array, " units *batch"]
+    attackable: Bool[Array, "units units *batch"]
 
 
-Effect = Callable[[Shots], Bool[Array, "units units *batch"]]  # [shooter, victim]: whom a shot hurts
+Effect = Callable[[Shots], Bool[Array, "units units *batch"]]  # [attacker, victim]: whom an attack damages
 
 
-def aimed(shots: Shots) -> Bool[Array, "units units *batch"]:
-    """The target, nobody else."""
+def single_target(shots: Shots) -> Bool[Array, "units units *batch"]:
+    """Damage only the target."""
     slots = jnp.arange(len(shots.target)).reshape(1, -1, *[1] * (shots.target.ndim - 1))
     return shots.target[:, None] == slots
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit type. A unit without `period` has no weapon; one with `heal` mends instead."""
+    """One unit type. A type without `attack_period` has no weapon; a type with `heal_rate` heals instead of attacking."""
 
-    letter: str  # in the names of armies
-    number: int  # the game's own number of this type; feature rows and enemies are in this order
-    health: float
-    speed: float  # a loop
-    radius: float  # for ranges and splash
-    body: float  # for keeping apart
-    shield: float = 0.0
-    armour: float = 0.0
+    letter: str  # abbreviation in army names
+    type_id: int  # the game's unit type ID; feature columns and enemy slots are sorted by it
+    max_health: float
+    speed: float  # per tick
+    radius: float  # for weapon ranges and splash damage
+    collision_radius: float
+    max_shield: float = 0.0
+    armor: float = 0.0
     attributes: int = 0
     plane: int = GROUND
-    collides: int = ON_GROUND
-    damage: float = 0.0
-    strikes: int = 1  # hits of one shot
-    bonus: float = 0.0
-    bonus_against: int = 0
-    hits: int = GROUND
+    collision_layers: int = ON_GROUND
+    damage: float = 0.0  # of one hit
+    hits_per_attack: int = 1
+    bonus_damage: float = 0.0
+    bonus_against: int = 0  # attributes
+    target_planes: int = GROUND
     range: float = 0.0  # of the weapon or of healing, edge to edge
-    period: float = 0.0
-    effect: Effect = aimed
+    attack_period: float = 0.0  # ticks between two attacks
+    effect: Effect = single_target
     dies_attacking: bool = False
-    energy: float = 0.0
-    energy_most: float = 0.0
-    energy_regained: float = 0.0  # a loop
-    health_regained: float = 0.0  # a loop
-    shield_regained: float = 2.0 / SECOND  # a loop, once nothing has hurt the unit for a while
-    heal: float = 0.0  # a loop
-    heal_cost: float = 0.0  # energy for one health
-    acceleration: float = 0.0  # a loop and loop; 0 is at once
-    cooldown_shown: float = 1.0  # what the wrapper divides cooldowns by
+    start_energy: float = 0.0
+    max_energy: float = 0.0
+    energy_regen: float = 0.0  # per tick
+    health_regen: float = 0.0  # per tick
+    shield_regen: float = 2.0 / SECOND  # per tick, after some time without damage (rules.SHIELD_DELAY)
+    heal_rate: float = 0.0  # health per tick
+    heal_cost: float = 0.0  # energy per health
+    acceleration: float = 0.0  # speed gained per tick; 0 reaches full speed immediately
+    max_cooldown: float = 1.0  # divisor of the cooldown feature in SMAC
+
+
+class UnitStats(eqx.Module):
+    """The numbers of the unit type in every slot, zero in empty slots; see `Unit` for their meaning."""
+
+    type_id: Int[Array, " units *batch"]
+    max_health: Float[Array, " units *batch"]
+    speed: Float[Array, " units *batch"]
+    radius: Float[Array, " units *batch"]
+    collision_radius: Float[Array, " units *batch"]
+    max_shield: Float[Array, " units *batch"]
+    armor: Float[Array, " units *batch"]
+    attributes: Int[Array, " units *batch"]
+    plane: Int[Array, " units *batch"]
+    collision_layers: Int[Array, " units *batch"]
+    damage: Float[Array, " units *batch"]
+    hits_per_attack: Int[Array, " units *batch"]
+    bonus_damage: Float[Array, " units *batch"]
+    bonus_against: Int[Array, " units *batch"]
+    target_planes: Int[Array, " units *batch"]
+    range: Float[Array, " units *batch"]
+    attack_period: Float[Array, " units *batch"]
+    dies_attacking: Int[Array, " units *batch"]
+    start_energy: Float[Array, " units *batch"]
+    max_energy: Float[Array, " units *batch"]
+    energy_regen: Float[Array, " units *batch"]
+    health_regen: Float[Array, " units *batch"]
+    shield_regen: Float[Array, " units *batch"]
+    heal_rate: Float[Array, " units *batch"]
+    heal_cost: Float[Array, " units *batch"]
+    acceleration: Float[Array, " units *batch"]
+    max_cooldown: Float[Array, " units *batch"]
+
+    def along(self, axis: int) -> "UnitStats":
+        """Return the stats with units along this axis of an array of pairs, and length 1 along the other."""
+        return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 1 - axis), self)
 
     @property
-    def life(self) -> float:
-        """Health and shield together."""
-        return self.health + self.shield
-
-
-NUMBERS = [field.name for field in fields(Unit) if field.name not in ("letter", "effect")]
-
-
-class Traits(namedtuple("Traits", NUMBERS)):
-    """The numbers of every unit in a battle, those of its type: each [units, *batch], or along one axis of pairs."""
-
-    def along(self, axis: int) -> "Traits":
-        """The same along this axis of pairs, one wide along the other."""
-        return Traits(*(jnp.expand_dims(leaf, 1 - axis) for leaf in self))
+    def armed(self) -> Bool[Array, " units *batch"]:
+        """Whether each unit has a weapon."""
+        return self.attack_period > 0
 
     @property
-    def armed(self) -> Bool[Array, "units *batch"]:
-        """Who has a weapon."""
-        return self.period > 0
-
-    @property
-    def heals(self) -> Bool[Array, "units *batch"]:
-        """Who mends."""
-        return self.heal > 0
+    def heals(self) -> Bool[Array, " units *batch"]:
+        """Whether each unit can heal."""
+        return self.heal_rate > 0
 
 
 @dataclass(frozen=True)
-class Table:
-    """The unit types of a battle, in the game's order; `kind` indexes it, -1 is an empty slot."""
+class UnitTable:
+    """The unit types of a game, sorted by type ID; `State.unit_type` indexes it, and -1 is an empty slot."""
 
     names: tuple[str, ...]
     units: tuple[Unit, ...]
 
-    def __getitem__(self, kind: Int[Array, "units *batch"]) -> Traits:
-        kinds = [kind == number for number in range(len(self.units))]
-        return Traits(*(self.column(name, kinds) for name in NUMBERS))
+    def __getitem__(self, unit_type: Int[Array, " units *batch"]) -> UnitStats:
+        is_type = [unit_type == number for number in range(len(self.units))]
+        return UnitStats(**{field.name: self._column(field.name, is_type) for field in fields(UnitStats)})
 
-    def column(self, name: str, kinds: list[Bool[Array, "units *batch"]]) -> Shaped[Array, "units *batch"]:
-        """One number of everybody, whose types are marked, and nothing for empty slots; a kernel could not look it up."""
-        values = [getattr(unit, name) for unit in self.units]
+    def _column(self, stat: str, is_type: list[Bool[Array, " units *batch"]]) -> Shaped[Array, " units *batch"]:
+        # Selected type by type, because kernels cannot index.
+        values = [getattr(unit, stat) for unit in self.units]
         dtype = jnp.int32 if isinstance(values[0], int) else jnp.float32
-        column = jnp.zeros(kinds[0].shape, dtype)
-        for of_kind, value in zip(kinds, values, strict=True):
-            column = jnp.where(of_kind, jnp.asarray(value, dtype), column)
+        column = jnp.zeros(is_type[0].shape, dtype)
+        for mask, value in zip(is_type, values, strict=True):
+            column = jnp.where(mask, jnp.asarray(value, dtype), column)
         return column
 
-    def any(self, name: str) -> bool:
-        """Whether some type has this number at all; what none has is not computed."""
-        return any(getattr(unit, name) for unit in self.units)
+    def any(self, stat: str) -> bool:
+        """Return whether this number is nonzero for some type; rules that concern no type are not computed."""
+        return any(getattr(unit, stat) for unit in self.units)
 
     @cached_property
     def effects(self) -> dict[Effect, list[int]]:
-        """The ways shots hurt, and which kinds shoot so."""
-        ways = dict.fromkeys(unit.effect for unit in self.units if unit.period)
-        return {effect: [kind for kind, unit in enumerate(self.units) if unit.effect == effect] for effect in ways}
+        """The effects of weapons, each with the types that have it."""
+        effects = dict.fromkeys(unit.effect for unit in self.units if unit.attack_period)
+        return {effect: [number for number, unit in enumerate(self.units) if unit.effect == effect] for effect in effects}

@@ -1,4 +1,4 @@
-"""Marine: cheap, quick to shoot, shoots at everything."""
+"""Marine: cheap, fast ranged attack against ground and air."""
 
 from dataclasses import replace
 
@@ -6,16 +6,16 @@ from refil.envs.starcraft.sim.unit import AIR, BIOLOGICAL, GROUND, LIGHT, SECOND
 
 UNIT = Unit(
     letter="m",
-    number=48,
-    health=45.0,
+    type_id=48,
+    max_health=45.0,
     attributes=LIGHT | BIOLOGICAL,
     damage=6.0,
-    hits=GROUND | AIR,
-    period=0.8608 * SECOND,
+    target_planes=GROUND | AIR,
+    attack_period=0.8608 * SECOND,
     range=5.0,
     speed=2.25 / SECOND,
     radius=0.375,
-    body=0.375,
-    cooldown_shown=15.0,
+    collision_radius=0.375,
+    max_cooldown=15.0,
 )
-SMACLITE = replace(UNIT, period=10.0, speed=3.15 / SECOND)
+SMACLITE = replace(UNIT, attack_period=10.0, speed=3.15 / SECOND)

@@ -1,4 +1,4 @@
-"""Zealot: fights hand to hand, two blows at a time."""
+"""Zealot: melee, two hits per attack."""
 
 from dataclasses import replace
 
@@ -6,18 +6,18 @@ from refil.envs.starcraft.sim.unit import BIOLOGICAL, LIGHT, SECOND, Unit
 
 UNIT = Unit(
     letter="z",
-    number=73,
-    health=100.0,
-    shield=50.0,
-    armour=1.0,
+    type_id=73,
+    max_health=100.0,
+    max_shield=50.0,
+    armor=1.0,
     attributes=LIGHT | BIOLOGICAL,
     damage=8.0,
-    strikes=2,
-    period=1.2 * SECOND,
+    hits_per_attack=2,
+    attack_period=1.2 * SECOND,
     range=0.1,
     speed=2.25 / SECOND,
     radius=0.5,
-    body=0.375,
-    cooldown_shown=22.0,
+    collision_radius=0.375,
+    max_cooldown=22.0,
 )
-SMACLITE = replace(UNIT, period=14.0, speed=3.15 / SECOND, body=UNIT.radius)
+SMACLITE = replace(UNIT, attack_period=14.0, speed=3.15 / SECOND, collision_radius=UNIT.radius)

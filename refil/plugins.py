@@ -1,10 +1,12 @@
-"""Finds parts by the name of their file: no registry, no list. A path to a Python file of one's own works as well.
+"""Plug-ins: parts that are found by the name of their file, inside a package or anywhere else. There is no registry.
 
-Packages that take such a path have `NEEDED`, the names which that file must have. A folder with several parts in it has
-`names()`, `summary(name)`, and `serve(name)` for what each of them is.
+A package that also accepts the path of a Python file defines `NEEDED`, the names which that file must define.
+It may define `KIND`, the noun for its plug-ins in errors. A plug-in that is a folder provides several names: it defines
+`names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None.
 """
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -17,38 +19,59 @@ from refil.errors import RefilError
 
 
 def names(package: str) -> list[str]:
-    """The plug-ins of a package, in alphabetical order; single files are not imported for that."""
-    files = [info.name for info in pkgutil.iter_modules([str(folder(package))]) if not info.ispkg]
-    return sorted([name for name in files if not name.startswith("_")] + [name for f in folders(package) for name in f.names()])
-
-
-def folders(package: str) -> list[ModuleType]:
-    """The plug-ins that are folders, each of which serves several names."""
-    found = [info.name for info in pkgutil.iter_modules([str(folder(package))]) if info.ispkg]
-    return [importlib.import_module(f"{package}.{name}") for name in found]
+    """Return the names of all plug-ins in alphabetical order; plug-ins that are single files are not imported."""
+    files = [info.name for info in pkgutil.iter_modules([str(_path(package))]) if not info.ispkg]
+    provided = [name for folder in _folders(package) for name in folder.names()]
+    return sorted([name for name in files if not name.startswith("_")] + provided)
 
 
 def load(package: str, name: str) -> Any:
-    """The plug-in of that name, or the one in the Python file of that path."""
+    """Return the plug-in of a name, or the one in the Python file of a path."""
     needed = getattr(importlib.import_module(package), "NEEDED", None)
     if needed is not None and name.endswith(".py"):
-        return load_file(Path(name), needed)
-    for module in folders(package):
-        if (served := module.serve(name)) is not None:
+        return _load_file(Path(name), needed)
+    for folder in _folders(package):
+        if (served := folder.serve(name)) is not None:
             return served
     if name not in names(package):
-        advice = " (or give the path of a .py file)" if needed is not None else ""
-        raise RefilError(f"{package} has no {name!r}; it has {', '.join(names(package))}{advice}")
+        raise RefilError(unknown_name(package, name) + (" (or the path of a .py file)" if needed is not None else ""))
     return importlib.import_module(f"{package}.{name}")
 
 
-def located(name: str) -> str:
-    """The same name, for use from any folder."""
+def unknown_name(package: str, name: str) -> str:
+    """Return the error message for a name that no plug-in has: the closest name and all choices."""
+    kind = getattr(importlib.import_module(package), "KIND", package.rpartition(".")[2].removesuffix("s"))
+    close = difflib.get_close_matches(name, names(package), n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"unknown {kind} {name!r}; {hint}Available: {', '.join(names(package))}"
+
+
+def absolute_name(name: str) -> str:
+    """Return a name that holds in any working directory: paths of files become absolute."""
     return str(Path(name).resolve()) if name.endswith(".py") else name
 
 
-def load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
-    """A plug-in outside the package; an error in it is the user's to see, so it passes through."""
+def summary(package: str, name: str) -> str:
+    """Return a one-line description: the first line of the docstring, read without importing, or what its folder says."""
+    for folder in _folders(package):
+        if name in folder.names():
+            return folder.summary(name)
+    return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text())) or "").partition("\n")[0]
+
+
+def _folders(package: str) -> list[ModuleType]:
+    found = [info.name for info in pkgutil.iter_modules([str(_path(package))]) if info.ispkg]
+    return [importlib.import_module(f"{package}.{name}") for name in found]
+
+
+def _path(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     if not path.is_file():
         raise RefilError(f"there is no file {path}")
     module_name = f"refil_user_{path.stem}"
@@ -56,25 +79,9 @@ def load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    sys.modules[module_name] = module  # dataclasses look up the module that defines them
+    spec.loader.exec_module(module)  # errors in the user's file propagate with their traceback
     for name in needed:
         if not hasattr(module, name):
-            raise RefilError(f"{path} has no {name}; it should have {' and '.join(needed)}")
+            raise RefilError(f"{path} does not define {name}; it must define {' and '.join(needed)}")
     return module
-
-
-def summary(package: str, name: str) -> str:
-    """A plug-in in one line: the first of its docstring, read without running it, or what its folder says of it."""
-    for module in folders(package):
-        if name in module.names():
-            return module.summary(name)
-    return (ast.get_docstring(ast.parse((folder(package) / f"{name}.py").read_text())) or "").partition("\n")[0]
-
-
-def folder(package: str) -> Path:
-    """Where a package's files lie."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(next(iter(spec.submodule_search_locations)))

@@ -169,3 +169,8 @@ def no_policy(policy_state: PolicyState, obs: Observation, keys: Key[Array, "see
 def random_policy(policy_state: PolicyState, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PolicyState, Array]:
     """Choose uniformly among the available actions."""
     return policy_state, jax.vmap(jax.vmap(random_actions))(obs.available, keys)
+
+
+def derive_keys(seeds: Int[Array, " seeds"], purpose: int, count: Int[Array, " seeds"]) -> Key[Array, " seeds"]:
+    """Return a key for each seed that depends only on the seed, the purpose and a count, such as episodes played."""
+    return jax.vmap(lambda seed, now: jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), purpose), now))(seeds, count)

@@ -1,22 +1,25 @@
-"""Frozen dataclass trees as settings: checked, read from a command line, and to and from JSON.
+"""Frozen dataclasses as options: range checks, JSON, and the command line.
 
-Nothing here knows any option; options stand beside the code that reads them.
+Nothing here knows any option; options are defined next to the code that reads them.
+An option is named by its Python path (`train.steps`) in errors, and by its flag (`--steps`) on the command line.
 """
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import tyro
 
 from refil.errors import RefilError
 
-Settings = TypeVar("Settings")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers an option may take, both ends included."""
+    """The numbers that an option may take, both ends included."""
 
     low: float | int
     high: float | int = float("inf")
@@ -25,98 +28,129 @@ class Range:
         return f"{self.low:,} or more" if self.high == float("inf") else f"from {self.low:,} to {self.high:,}"
 
 
-LARGEST = 10**9  # what is counted on a device has 32 bits, and two such numbers are added there
+LARGEST = 10**9  # devices count in 32 bits, and add two such numbers
 PositiveInt = Annotated[int, Range(1, LARGEST)]
 NonNegativeInt = Annotated[int, Range(0, LARGEST)]
 UnitFloat = Annotated[float, Range(0, 1)]
 NonNegativeFloat = Annotated[float, Range(0)]
 
 
-def option(path: Sequence[str]) -> str:
-    """The name of an option as it is typed."""
-    return "--" + ".".join(path).replace("_", "-")
+class FromEnv:
+    """Marks an option whose default an environment may choose: `size: Annotated[int, FromEnv] = 64`."""
+
+
+class _NoPrefix:
+    """Marks a group whose options have no prefix on the command line."""
+
+
+class _Inline:
+    """Marks a group whose options are named as if they belonged to the group around it."""
+
+
+Flat = Annotated[T, tyro.conf.arg(name=""), _NoPrefix]  # `train: Flat[TrainConfig]`: path `train.steps`, flag `--steps`
+Inline = Annotated[T, tyro.conf.arg(name=""), _Inline]  # `options: Inline[Any]` in `env`: path `env.x`, flag `--env.x`
+
+
+class Option(NamedTuple):
+    """One option of a tree of dataclasses: its Python path, its flag, its annotation and its value."""
+
+    path: str
+    flag: str
+    hint: Any
+    value: Any
+
+
+def options(settings: Any, path: tuple[str, ...] = (), flag: tuple[str, ...] = ()) -> Iterator[Option]:
+    """Iterate over all options of a tree of dataclasses."""
+    hints = get_type_hints(type(settings), include_extras=True)
+    for field in dataclasses.fields(settings):
+        value, marks = getattr(settings, field.name), getattr(hints[field.name], "__metadata__", ())
+        field_path = path if _Inline in marks else (*path, field.name)
+        field_flag = flag if _Inline in marks or _NoPrefix in marks else (*flag, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from options(value, field_path, field_flag)
+        else:
+            flag_name = "--" + ".".join(field_flag).replace("_", "-")
+            yield Option(".".join(field_path), flag_name, hints[field.name], value)
+
+
+def flags(settings: Any) -> dict[str, str]:
+    """Return the flag of every option, by its path."""
+    return {option.path: option.flag for option in options(settings)}
 
 
 def check(settings: Any, path: tuple[str, ...] = ()) -> None:
-    """Refuse numbers out of their option's range."""
-    hints = get_type_hints(type(settings), include_extras=True)
-    for field in dataclasses.fields(settings):
-        value, here = getattr(settings, field.name), (*path, field.name)
-        if dataclasses.is_dataclass(value):
-            check(value, here)
-        for allowed in ranges(hints[field.name]):
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None and not allowed.low <= number <= allowed.high:
-                    raise RefilError(f"{option(here)} must be {allowed}, not {number}")
-
-
-def ranges(hint: Any) -> list[Range]:
-    """The ranges in an annotation, also of one among several types."""
-    own = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Range)]
-    return own + [found for part in get_args(hint) if part is not hint for found in ranges(part)]
-
-
-def apply_defaults(settings: Settings, defaults: Any) -> Settings:
-    """These settings with the defaults of the same names in place of their own."""
-    known = {field.name for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
-    shared = {field.name: getattr(defaults, field.name) for field in dataclasses.fields(defaults) if field.name in known}
-    return dataclasses.replace(settings, **shared)  # type: ignore[type-var]
+    """Raise if a number is outside the range of its option."""
+    for option in options(settings, path):
+        _check_range(option, option.path)
 
 
 def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> dict[str, tuple[Any, Any]]:
-    """The options in which two settings of one kind differ, with both values."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for field in dataclasses.fields(ours):
-        one, other, here = getattr(ours, field.name), getattr(theirs, field.name), (*path, field.name)
-        if dataclasses.is_dataclass(one):
-            found |= differences(one, other, here)
-        elif one != other:
-            found[option(here)] = (one, other)
-    return found
+    """Return the options in which two settings of the same type differ, with both values."""
+    pairs = zip(options(ours, path), options(theirs, path), strict=True)
+    return {ours.path: (ours.value, theirs.value) for ours, theirs in pairs if ours.value != theirs.value}
 
 
-def from_command_line(kind: type[Settings], arguments: Sequence[str], program: str, text: str, default: Any = None) -> Settings:
-    """Settings of a kind, with every option that was typed in its place; `--help` shows the text and all options."""
-    import tyro
+def apply_defaults(settings: T, env_defaults: Any) -> T:
+    """Replace the options marked `FromEnv` by those of the same name in `env_defaults` (`refil.types.EnvDefaults`) that are not None."""
+    hints = get_type_hints(type(settings), include_extras=True)
+    marked = [name for name, hint in hints.items() if FromEnv in getattr(hint, "__metadata__", ())]
+    chosen = {name: getattr(env_defaults, name) for name in marked}
+    return dataclasses.replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[type-var]
 
+
+def from_command_line(kind: type[T], arguments: Sequence[str], program: str, text: str, default: Any = None) -> T:
+    """Parse options; those not given keep their defaults. `--help` shows the text and all options."""
     given = {} if default is None else {"default": default}
     settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
-    check(settings)
+    for option in options(settings):
+        _check_range(option, option.flag)
     return settings
 
 
-def from_json(default: Settings, values: Any, path: tuple[str, ...] = ()) -> Settings:
-    """The default with the values of a JSON object in place; names and types must fit."""
-    where = option(path) if path else "the config"
+def from_json(default: T, values: Any, path: tuple[str, ...] = ()) -> T:
+    """Return the default with the values of a JSON object; names, types and ranges are checked."""
+    where = ".".join(path) or "the config"
     if not isinstance(values, dict):
         raise RefilError(f"{where} should be an object, not {values!r}")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type]
     for name in values:
         if name not in fields:
-            raise RefilError(f"{where} has no {name!r}; it has {', '.join(sorted(fields))}")
+            raise RefilError(f"{where} has no option {name!r}; available: {', '.join(sorted(fields))}")
     hints = get_type_hints(type(default))
-    read = {name: coerce(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
-    settings = dataclasses.replace(default, **read)  # type: ignore[type-var]
-    if not path:
-        check(settings)
+    parsed = {name: coerce(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
+    settings = dataclasses.replace(default, **parsed)  # type: ignore[type-var]
+    check(settings, path)
     return settings
 
 
 def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
-    """A JSON value as the option's own type."""
+    """Convert a JSON value to the type of its option."""
     if dataclasses.is_dataclass(default):
         return from_json(default, value, path)
-    may_be_left_out = hint is Any or type(None) in get_args(hint)
-    if may_be_left_out and (default is None or value is None):
+    is_optional = hint is Any or type(None) in get_args(hint)
+    if is_optional and (default is None or value is None):
         return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(default, tuple) and isinstance(value, list):
+    if isinstance(default, tuple) and isinstance(value, list | tuple):
         kind = get_args(hint)[0]
-        return tuple(coerce(kind(), each, path, kind) for each in value)
+        return tuple(coerce(kind(), item, path, kind) for item in value)
     if type(value) is not type(default):
         kind = "list" if isinstance(default, tuple) else type(default).__name__
-        raise RefilError(f"{option(path)} should be of type {kind}, not {json.dumps(value)}")
+        raise RefilError(f"{'.'.join(path)} should be of type {kind}, not {json.dumps(value, default=repr)}")
     if get_origin(hint) is Literal and value not in get_args(hint):
-        raise RefilError(f"{option(path)} should be one of {', '.join(get_args(hint))}, not {value}")
+        raise RefilError(f"{'.'.join(path)} should be one of {', '.join(get_args(hint))}, not {value}")
     return value
+
+
+def _check_range(option: Option, name: str) -> None:
+    for allowed in _ranges(option.hint):
+        for number in option.value if isinstance(option.value, tuple) else (option.value,):
+            if number is not None and not allowed.low <= number <= allowed.high:
+                raise RefilError(f"{name} must be {allowed}, not {number}")
+
+
+def _ranges(hint: Any) -> list[Range]:
+    own = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Range)]
+    return own + [found for part in get_args(hint) if part is not hint for found in _ranges(part)]

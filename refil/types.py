@@ -195,14 +195,13 @@ class Method:
     The model is any pytree with a `utility`. `loss(model, target_model, batch, key)` returns the loss and the metrics.
     `optimizer(config)` replaces the algorithm's own optimizer; it sees parameters as a pytree shaped like the model.
     `target_update(target, model, is_due)` replaces the periodic copy of the target network.
-    `algorithm` names the folder in `refil.training` whose loop trains the method.
+    The method's file may also export `ALGORITHM`, the folder in `refil.training` whose loop trains it ("replay" by default).
     """
 
     init: Callable[[PRNGKeyArray], Any]
     loss: Callable[[Any, Any, EpisodeBatch, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
     optimizer: Callable[[Any], optax.GradientTransformation] | None = None
     target_update: Callable[[Any, Any, Bool[Array, ""]], Any] | None = None
-    algorithm: str = "replay"
 
 
 @dataclass(frozen=True)

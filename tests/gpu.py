@@ -28,11 +28,11 @@ def as_on_a_gpu(monkeypatch) -> set[str]:
 
         return interpreted
 
-    gather = attention.gather
+    attend = attention.attend
     kernels = {
-        (attention, "gather"): lambda *given: gather(*given[:-1], True),
-        (gru, "remember"): partial(gru.remember, interpret=True),
-        (gru, "trace_back"): partial(gru.trace_back, interpret=True),
+        (attention, "attend"): lambda *given: attend(*given[:-1], True),
+        (gru, "gru_scan"): partial(gru.gru_scan, interpret=True),
+        (gru, "gru_scan_backward"): partial(gru.gru_scan_backward, interpret=True),
     }
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for (module, name), kernel in kernels.items():

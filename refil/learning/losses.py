@@ -1,178 +1,216 @@
-"""What the factored methods share: Q-learning on a joint value, and with an imagined one beside it."""
+"""Q-learning on a joint value, and REFIL's version with a second, imagined value (paper, sections 2 and 3).
+
+REFIL splits the entities of each episode into random groups. Every agent's utility then has two factors, computed from the
+entities within its own group and from those across to other groups, and the mixing network combines both into the imagined value.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil.errors import RefilError
-from refil.learning import partitions, td
-from refil.learning.partitions import Partition
+from refil.learning import td
+from refil.learning.td import Loss
+from refil.nn.utilities import Barrier, unroll_overlapped
+from refil.rollout import greedy
 from refil.settings import PositiveInt, UnitFloat
-from refil.types import Beside, Episode, Method, Mixer, Model, Observation, Utility, Wait
+from refil.types import EpisodeBatch, Method, Mixer, Model, Observation
 
-ALL = slice(None)  # a joint value of all factors
-Loss = tuple[Float[Array, ""], dict[str, Float[Array, ""]]]
+GroupIds = Int[Array, "... entities"]  # entities with the same number are in the same group
+Partition = Callable[[Observation, GroupIds], GroupIds]  # turns random groups into the groups that count at each timestep
+ALL_FACTORS = slice(None)
 
 
 @dataclass(frozen=True)
 class ImaginedOptions:
-    """The imagined value."""
+    """Options of the imagined value."""
 
-    imagined_weight: UnitFloat = 0.5  # its share of the loss, the paper's lambda
-    samples: PositiveInt = 1  # partitions imagined per episode and update
-    groups: PositiveInt = 2  # sub-groups that entities are split into by chance
-
-
-def plain(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:
-    """Q-learning on a joint value."""
-    return Method(init, partial(plain_loss, discount=discount))
+    imagined_weight: UnitFloat = 0.5  # Weight of the imagined loss (the paper's lambda); the joint loss has the rest
+    samples: PositiveInt = 1  # Random partitions per episode and update
+    groups: PositiveInt = 2  # Groups in a random partition
 
 
-def imagining(
-    init: Callable[[PRNGKeyArray], Model], discount: float, partition: Partition, imagined: ImaginedOptions
+def q_learning(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:
+    """Return a method that learns a joint value by double Q-learning."""
+    return Method(init, partial(q_learning_loss, discount=discount))
+
+
+def factorized_q_learning(
+    init: Callable[[PRNGKeyArray], Model], discount: float, partition: Partition, options: ImaginedOptions
 ) -> Method:
-    """Q-learning on a joint value, and on an imagined one with the same target."""
-    if imagined.imagined_weight == 0:
-        return plain(init, discount)
-    weight, groups, samples = imagined.imagined_weight, imagined.groups, imagined.samples
-    loss = partial(imagined_loss, discount=discount, partition=partition, weight=weight, groups=groups, samples=samples)
-    return Method(init, loss)
+    """Return a method that learns a joint value and an imagined one from the same targets."""
+    if options.imagined_weight == 0:
+        return q_learning(init, discount)
+    return Method(init, partial(factorized_loss, discount=discount, partition=partition, options=options))
 
 
-def plain_loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float) -> Loss:
-    """Double Q-learning (paper, equation 2)."""
-    obs = episodes.observations
-    key_model, key_target = jax.random.split(key)
-    reading = partial(read_both, model, target, obs, obs.full_view[None], key_target)
-    q, read = unrolled(model.utility, obs, obs.visible[None], key_model, reading)
-    goals = goal(target, read, q[0], episodes, discount)
-    (value,) = joint_values(model.mixer, read, q, episodes, [ALL])
-    metrics = td.report(value, goals, episodes.valid)
-    return metrics["td_loss"], metrics
+def q_learning_loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, discount: float) -> Loss:
+    """Return the loss of double Q-learning (paper, equation 2)."""
+    obs = batch.observations
+    q, inputs = unroll_both(model, target, batch, obs.visible[None], obs.full_view[None], jax.random.split(key))
+    td_targets = joint_targets(target, inputs, q[0], batch, discount)
+    (value,) = joint_values(model.mixer, inputs.context, q, batch, [ALL_FACTORS])
+    return td.loss(value, td_targets, batch.valid)
 
 
-def imagined_loss(
+def factorized_loss(
     model: Model,
     target: Model,
-    episodes: Episode,
+    batch: EpisodeBatch,
     key: PRNGKeyArray,
     discount: float,
     partition: Partition,
-    weight: float,
-    groups: int,
-    samples: int,
+    options: ImaginedOptions,
 ) -> Loss:
-    """The same, and beside it the value imagined from within and across random groups (paper, equations 5 and 6)."""
-    obs = episodes.observations
-    key_sides, key_model, key_target = jax.random.split(key, 3)
-    sides = partition(obs, draw_sides(episodes, groups, samples, key_sides))
-    imagined_views = partitions.views(sides, obs.visible)  # [2 samples episodes time agents entities]
-    views = jnp.concatenate([obs.visible[None], *imagined_views])
-    mixed_views = jnp.concatenate([obs.full_view[None], *partitions.views(sides, obs.full_view)])
-    reading = partial(read_both, model, target, obs, mixed_views, key_target)
-    q, read = unrolled(model.utility, obs, views, key_model, reading)
-    goals = goal(target, read, q[0], episodes, discount)
+    """Return the weighted sum of the joint and the imagined loss (paper, equations 5 and 6)."""
+    obs, samples = batch.observations, options.samples
+    key_groups, *keys = jax.random.split(key, 3)
+    group_ids = partition(obs, _sample_partitions(batch, options.groups, samples, key_groups))
+    visible = jnp.concatenate([obs.visible[None], *views(group_ids, obs.visible)])
+    full = jnp.concatenate([obs.full_view[None], *views(group_ids, obs.full_view)])
+    q, inputs = unroll_both(model, target, batch, visible, full, keys)
+    td_targets = joint_targets(target, inputs, q[0], batch, discount)
 
-    made_of = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # within and across of a sample
-    value, *imagined = joint_values(model.mixer, read, q, episodes, made_of)
-    metrics = td.report(value, goals, episodes.valid)
-    imagined_loss = sum(td.squared_error(each, goals, episodes.valid) for each in imagined) / samples
-    loss = (1 - weight) * metrics["td_loss"] + weight * imagined_loss
+    factor_slices = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # joint; within and across
+    value, *imagined = joint_values(model.mixer, inputs.context, q, batch, factor_slices)
+    joint_loss, metrics = td.loss(value, td_targets, batch.valid)
+    imagined_loss = sum(td.squared_error(each, td_targets, batch.valid) for each in imagined) / samples
+    loss = (1 - options.imagined_weight) * joint_loss + options.imagined_weight * imagined_loss
     return loss, metrics | {"imagined_loss": imagined_loss}
 
 
-def draw_sides(episodes: Episode, groups: int, samples: int, key: PRNGKeyArray) -> Int[Array, "samples rows instants entities"]:
-    """Fresh random sides for each episode and sample, the same at all of its instants."""
-    draw = partial(partitions.random_sides, episodes.observations.group.shape[-1], groups)
-    return jax.vmap(jax.vmap(draw))(jax.random.split(key, (samples, episodes.count)))[:, episodes.number]
+class TargetInputs(NamedTuple):
+    """What the loss needs apart from the model's own Q-values: both mixers' contexts and the target network's Q-values."""
+
+    context: PyTree
+    target_context: PyTree
+    target_q: Float[Array, "batch timesteps agents actions"]
 
 
-class Read(NamedTuple):
-    """What does not depend on the model's own utilities: its mixer's part, and the target's, with the utilities there."""
-
-    own: PyTree
-    targets: PyTree
-    target_q: Float[Array, "episodes instants agents actions"]
-
-
-def read_both(
+def unroll_both(
     model: Model,
     target: Model,
-    obs: Observation,
-    views: Bool[Array, "factors episodes instants agents entities"],
+    batch: EpisodeBatch,
+    visible: Bool[Array, "factors batch timesteps agents entities"],
+    full: Bool[Array, "factors batch timesteps agents entities"],
+    keys: Any,
+) -> tuple[Float[Array, "factors batch timesteps agents actions"], TargetInputs]:
+    """Run both utilities and both mixers' contexts; the contexts are computed while the recurrent scans run."""
+    others = partial(target_inputs, model, target, batch, full, keys[1])
+    q, _, inputs = unroll_overlapped(model.utility, batch, visible, keys[0], others)
+    return q, inputs
+
+
+def target_inputs(
+    model: Model,
+    target: Model,
+    batch: EpisodeBatch,
+    full: Bool[Array, "factors batch timesteps agents entities"],
     key: PRNGKeyArray,
-    wait: Wait,
-) -> Read:
-    """Of all instants; the model's mixer sees them through these views, the target's as they are.
+    barrier: Barrier,
+) -> TargetInputs:
+    """Compute what overlaps with the model's recurrent scan: the target network's, and with both of them the contexts."""
+    obs = batch.observations
 
-    Mixers wait until both utilities go through time, and have as long as that takes.
-    """
+    def contexts(second_barrier: Barrier) -> tuple[PyTree, PyTree]:
+        later = replace(obs, entities=barrier(second_barrier(obs.entities)))
+        return model.mixer.context(later, full), target.mixer.context(later, later.full_view[None])
 
-    def read_mixers(wait_too: Wait) -> tuple[PyTree, PyTree]:
-        later = replace(obs, entities=wait(wait_too(obs.entities)))
-        return model.mixer.read(later, views), target.mixer.read(later, later.full_view[None])
-
-    target_q, (own, targets) = unrolled(target.utility, obs, obs.visible[None], key, read_mixers)
-    return Read(own, targets, target_q[0])
-
-
-def unrolled(
-    utility: Utility,
-    obs: Observation,
-    views: Bool[Array, "views episodes instants agents entities"],
-    key: PRNGKeyArray,
-    beside: Beside,
-) -> tuple[Float[Array, "views episodes instants agents actions"], PyTree]:
-    """What `unroll` gives, if it is what it should be: one of a user's own may not be."""
-    kinds = []
-
-    def noted(wait: Wait) -> PyTree:
-        made = beside(wait)
-        kinds.append(jax.tree.structure(made))
-        return made
-
-    given, shape = utility.unroll(obs, views, key, noted), (*views.shape[:-1], obs.available.shape[-1])
-    name = f"unroll of {type(utility).__name__}"
-    if not isinstance(given, tuple) or len(given) != 2 or [jax.tree.structure(given[1])] != kinds:
-        raise RefilError(f"{name} must give a pair: utilities, and what beside gives, which it calls once")
-    if jnp.shape(given[0]) != shape:
-        raise RefilError(f"{name} must give utilities of shape {shape}, not {jnp.shape(given[0])}")
-    return given
-
-
-def valued(
-    mixer: Mixer, read: PyTree, utilities: Float[Array, "factors episodes instants agents"], made_of: Sequence[slice]
-) -> Float[Array, "values episodes instants"]:
-    """What `values` gives, if it is what it should be."""
-    given, shape = mixer.values(read, utilities, made_of), (len(made_of), *utilities.shape[1:-1])
-    if jnp.shape(given) != shape:
-        raise RefilError(
-            f"values of {type(mixer).__name__} must have shape {shape}, one for each of made_of, not {jnp.shape(given)}"
-        )
-    return given
+    target_q, _, both = unroll_overlapped(target.utility, batch, obs.visible[None], key, contexts)
+    return TargetInputs(*both, target_q[0])
 
 
 def joint_values(
     mixer: Mixer,
-    read: Read,
-    q: Float[Array, "factors episodes instants agents actions"],
-    episodes: Episode,
-    made_of: Sequence[slice],
-) -> Float[Array, "values episodes time"]:
-    """Joint values of what was done. The last instant, where nothing was, is valued too: fewer rows would have to be copied."""
-    done = jnp.pad(episodes.actions, [(0, 0), (0, 1), (0, 0)])
-    return valued(mixer, read.own, td.chosen(q, done), made_of)[:, :, :-1]
+    context: tuple[PyTree, PyTree],
+    q: Float[Array, "factors batch timesteps agents actions"],
+    batch: EpisodeBatch,
+    factor_slices: Sequence[slice],
+) -> list[Float[Array, "batch time"]]:
+    """Return joint values of the actions taken, one per slice of factors.
+
+    The last timestep, which has no action, is valued too: leaving it out first would copy every array.
+    """
+    actions = jnp.pad(batch.actions, [(0, 0), (0, 1), (0, 0)])
+    utilities = td.action_values(q, actions)
+    return [mix(mixer, context, utilities, factors)[:, :-1] for factors in factor_slices]
 
 
-def goal(
-    target: Model, read: Read, q: Float[Array, "episodes instants agents actions"], episodes: Episode, discount: float
-) -> Float[Array, "episodes time"]:
-    """What the joint value should be: the online network chooses the next actions, the target network values them."""
-    utilities = td.chosen(read.target_q, td.greedy(q, episodes.observations.available))
-    (values,) = valued(target.mixer, read.targets, utilities[None], [ALL])
-    return jax.lax.stop_gradient(td.targets(episodes.rewards, episodes.terminated, values[:, 1:], discount))
+def joint_targets(
+    target: Model,
+    inputs: TargetInputs,
+    q: Float[Array, "batch timesteps agents actions"],
+    batch: EpisodeBatch,
+    discount: float,
+) -> Float[Array, "batch time"]:
+    """Return the TD targets of the joint value: the model chooses the next actions, the target model values them."""
+    utilities = td.action_values(inputs.target_q, greedy(q, batch.observations.available))
+    next_values = mix(target.mixer, inputs.target_context, utilities[None], ALL_FACTORS)[:, 1:]
+    return td.targets(batch.rewards, batch.terminated, next_values, discount)
+
+
+def mix(
+    mixer: Mixer, context: tuple[PyTree, PyTree], utilities: Float[Array, "factors *batch agents"], factors: slice
+) -> Float[Array, "*batch"]:
+    """Return the joint value of some factors, and refuse a mixer that returns anything else."""
+    per_factor, shared = context
+    value = mixer.value(jax.tree.map(lambda leaf: leaf[factors], per_factor), shared, utilities[factors])
+    expected = utilities.shape[1:-1]
+    if jnp.shape(value) != expected:
+        raise RefilError(f"value of {type(mixer).__name__} must return shape {expected}, not {jnp.shape(value)}")
+    return value
+
+
+def _sample_partitions(
+    batch: EpisodeBatch, groups: int, samples: int, key: PRNGKeyArray
+) -> Int[Array, "samples batch timesteps entities"]:
+    """Sample partitions for each episode; they stay the same at all of its timesteps."""
+    sample = partial(random_partition, batch.observations.present.shape[-1], groups)
+    return jax.vmap(jax.vmap(sample))(jax.random.split(key, (samples, batch.num_episodes)))[:, batch.episode_id]
+
+
+def random_partition(entities: int, groups: int, key: PRNGKeyArray) -> Int[Array, " entities"]:
+    """Assign each entity to one of `groups` groups, whose probabilities are drawn from Dirichlet(1, ..., 1).
+
+    Two groups are the published rule: draw p uniformly from (0, 1), then flip a coin with that bias per entity.
+    """
+    key_probabilities, key_entities = jax.random.split(key)
+    cuts = jnp.sort(jax.random.uniform(key_probabilities, (groups - 1,)))  # gaps of sorted uniforms are Dirichlet(1, ..., 1)
+    return (jax.random.uniform(key_entities, (entities, 1)) > cuts).sum(axis=-1)
+
+
+def use_random(obs: Observation, random: GroupIds) -> GroupIds:
+    """Use the random groups themselves: REFIL."""
+    return random
+
+
+def true_groups(obs: Observation, random: GroupIds) -> GroupIds:
+    """Use the environment's true groups: the paper's Fixed Oracle."""
+    return jnp.broadcast_to(obs.group, random.shape)
+
+
+def random_in_groups(obs: Observation, random: GroupIds) -> GroupIds:
+    """Split the environment's true groups randomly: the paper's Randomized Oracle."""
+    return random * (1 + obs.group.max()) + obs.group
+
+
+def single_group(obs: Observation, random: GroupIds) -> GroupIds:
+    """Put all entities into one group."""
+    return jnp.zeros_like(random)
+
+
+def switch_after_first_step(first: Partition, later: Partition, obs: Observation, random: GroupIds) -> GroupIds:
+    """Use one partition at the first timestep of an episode and another one from then on."""
+    return jnp.where(obs.is_first[..., None], first(obs, random), later(obs, random))
+
+
+def views(group_ids: GroupIds, visible: Bool[Array, "*batch agents entities"]) -> Bool[Array, "2 ... agents entities"]:
+    """Split what is visible into two views: within the agent's own group, and across to all others (equations 3 and 4)."""
+    agents = visible.shape[-2]
+    same_group = group_ids[..., :agents, None] == group_ids[..., None, :]
+    return jnp.stack([visible & same_group, visible & ~same_group])

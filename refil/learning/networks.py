@@ -1,117 +1,158 @@
-"""The networks that methods share, and their options."""
+"""Networks that several methods share, and their options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax
 from jaxtyping import PRNGKeyArray
 
 from refil.errors import RefilError
 from refil.nn.attention import attention
-from refil.nn.mixers import MIXERS, AttentionQmix, LinearQmix, Positive, Vdn, hyper
-from refil.nn.pooling import Kind, pooling
-from refil.nn.utilities import FeedForwardUtility, Gather, GruUtility, entity_encoder, scoring_utility
-from refil.settings import PositiveInt, UnitFloat
-from refil.types import Defaults, Model, Spec
+from refil.nn.gru import gru
+from refil.nn.layers import linear
+from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
+from refil.nn.pooling import PoolingKind, pooling
+from refil.nn.transformer import updet_utility
+from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
+from refil.settings import FromEnv, PositiveInt, UnitFloat
+from refil.types import Model, Spec
 
-Gathering = Callable[[PRNGKeyArray], Gather]  # makes a fresh layer over sets
+LayerFactory = Callable[[PRNGKeyArray], Aggregator]  # initializes a layer over sets
 
 
 @dataclass(frozen=True)
 class NetOptions:
-    """What all networks have."""
+    """Options of all networks."""
 
-    discount: UnitFloat = 0.99  # what the next step is worth beside this one
-    size: PositiveInt = Defaults.size  # width of embeddings and encoders
-    last_action: bool = Defaults.last_action  # networks read every agent's last action
+    discount: UnitFloat = 0.99  # Discount factor
+    size: Annotated[PositiveInt, FromEnv] = 64  # Size of entity embeddings and encoders
+    last_action: Annotated[bool, FromEnv] = True  # Add every agent's last action to its features
 
 
 @dataclass(frozen=True)
 class AgentOptions(NetOptions):
-    """The network that every agent runs."""
+    """Options of the utility network."""
 
-    recurrent: bool = Defaults.recurrent  # remember earlier instants (a GRU behind the encoder)
-    memory: PositiveInt = 64  # width of the memory
+    recurrent: Annotated[bool, FromEnv] = True  # Give agents a memory (a GRU after the encoder)
+    memory: PositiveInt = 64  # Size of the GRU's hidden state
 
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """Attention."""
+    """Options of attention."""
 
-    heads: PositiveInt = 4  # attention heads
+    heads: PositiveInt = 4  # Attention heads
 
 
 @dataclass(frozen=True)
 class MixingOptions:
-    """The network that joins the utilities."""
+    """Options of the mixing network."""
 
-    mixer: Literal["attention", "linear"] = Defaults.mixer  # two layers (QMIX) or a weighted sum
-    mixing: PositiveInt = 32  # width of the mixing layer
-    positive: Positive = "softmax"  # how mixing weights are kept positive
+    mixer: Annotated[Literal["attention", "linear"], FromEnv] = "attention"  # QMIX with two layers, or a weighted sum
+    mixing: PositiveInt = 32  # Size of the mixing layer
+    positive: Positive = "softmax"  # How mixing weights are made positive
 
 
 @dataclass(frozen=True)
 class UtilityOptions(HeadOptions, AgentOptions):
-    """Attention utilities."""
+    """Options of an attention utility."""
 
 
 @dataclass(frozen=True)
 class MixerOptions(MixingOptions, UtilityOptions):
-    """Attention utilities and a mixer with attention."""
+    """Options of an attention utility and an attention mixing network."""
 
 
 @dataclass(frozen=True)
 class PoolingOptions(MixingOptions, AgentOptions):
-    """Utilities and a mixer with pooling."""
+    """Options of a utility and a mixing network with pooling."""
 
-    exact: bool = False  # what is out of view does not count, where the authors count it as zeros
+    exact: bool = False  # Ignore entities that are not visible; the authors' code counts them as zeros
 
 
-def attending(size: int, heads: int) -> Gathering:
-    """Attention layers of this width and so many heads."""
+@dataclass(frozen=True)
+class UpdetOptions(MixingOptions, HeadOptions, NetOptions):
+    """Options of UPDeT with an attention mixing network; `size` and `heads` are the mixing network's."""
+
+    token: PositiveInt = 32  # Size of a token and of the memory
+    token_heads: PositiveInt = 3  # Heads of a transformer block, each as wide as a token
+    depth: PositiveInt = 2  # Transformer blocks
+
+
+def attention_factory(size: int, heads: int) -> LayerFactory:
+    """Return a function that initializes attention layers of this size."""
     if size % heads:
-        raise RefilError(f"--method.size {size} must be a multiple of --method.heads {heads}")
+        raise RefilError(f"method.size {size} must be a multiple of method.heads {heads}")
     return partial(attention, size, heads)
 
 
-def width(spec: Spec, last_action: bool) -> int:
-    """How many numbers networks read of an entity."""
+def input_size(spec: Spec, last_action: bool) -> int:
+    """Return the number of inputs per entity."""
     return spec.features + (spec.actions if last_action else 0)
 
 
-def utility(options: AgentOptions, spec: Spec, gather: Gathering, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
-    """A fresh utility around layers of this kind."""
-    key_encode, key_rest = jax.random.split(key)
-    encode = entity_encoder(width(spec, options.last_action), options.size, gather, key_encode)
-    return scoring_utility(spec, encode, options.recurrent, options.size, options.memory, options.last_action, key_rest)
+def entity_encoder(inputs: int, size: int, aggregator: LayerFactory, key: PRNGKeyArray) -> EntityEncoder:
+    """Initialize an encoder with a new aggregator."""
+    key_embed, key_aggregator = jax.random.split(key)
+    return EntityEncoder(linear(inputs, size, key_embed), aggregator(key_aggregator))
 
 
-def qmix(
-    options: MixingOptions, size: int, last_action: bool, spec: Spec, gather: Gathering, key: PRNGKeyArray
-) -> AttentionQmix | LinearQmix:
-    """A fresh mixing network around layers of this kind."""
-    make = partial(hyper, width(spec, last_action), size, options.mixing, gather)
-    return MIXERS[options.mixer](make, options.positive, spec.actions if last_action else 0, key)
+def utility(options: AgentOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
+    """Initialize a utility whose encoder uses the given kind of layer."""
+    key_encoder, key_rest = jax.random.split(key)
+    encoder = entity_encoder(input_size(spec, options.last_action), options.size, aggregator, key_encoder)
+    return utility_on(encoder, options, spec, key_rest)
 
 
-def mixed(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model with attention in utilities and mixer."""
+def utility_on(encoder: Encoder, options: AgentOptions, spec: Spec, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
+    """Initialize a utility on top of an encoder, with or without memory."""
+    key_input, key_gru, key_head = jax.random.split(key, 3)
+    last_action_dim = spec.actions if options.last_action else 0
+    if not options.recurrent:
+        return FeedForwardUtility(encoder, linear(options.size, spec.actions, key_head), last_action_dim)
+    return GruUtility(
+        encoder=encoder,
+        input_proj=linear(options.size, options.memory, key_input),
+        gru=gru(options.memory, options.memory, key_gru),
+        head=linear(options.memory, spec.actions, key_head),
+        last_action_dim=last_action_dim,
+    )
+
+
+def mixing_network(
+    options: MixingOptions, net: NetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray
+) -> Qmix | LinearQmix:
+    """Initialize a mixing network whose hypernetworks use the given kind of layer."""
+    make = partial(hypernet, input_size(spec, net.last_action), net.size, options.mixing, aggregator)
+    return MIXERS[options.mixer](make, options.positive, spec.actions if net.last_action else 0, key)
+
+
+def attention_qmix(options: MixerOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """Initialize a model with attention in the utility and in the mixing network."""
     key_utility, key_mixer = jax.random.split(key)
-    gather = attending(options.size, options.heads)
-    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
-    return Model(utility(options, spec, gather, key_utility), mixer)
+    aggregator = attention_factory(options.size, options.heads)
+    mixer = mixing_network(options, options, spec, aggregator, key_mixer)
+    return Model(utility(options, spec, aggregator, key_utility), mixer)
 
 
-def summed(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model that adds utilities up."""
-    return Model(utility(options, spec, attending(options.size, options.heads), key), Vdn())
+def attention_vdn(options: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """Initialize a model that sums attention utilities."""
+    return Model(utility(options, spec, attention_factory(options.size, options.heads), key), Vdn())
 
 
-def pooled(options: PoolingOptions, kind: Kind, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model with pooling in utilities and mixer."""
+def pooling_qmix(options: PoolingOptions, kind: PoolingKind, spec: Spec, key: PRNGKeyArray) -> Model:
+    """Initialize a model with pooling in the utility and in the mixing network."""
     key_utility, key_mixer = jax.random.split(key)
-    gather = partial(pooling, options.size, kind, options.exact)
-    mixer = qmix(options, options.size, options.last_action, spec, gather, key_mixer)
-    return Model(utility(options, spec, gather, key_utility), mixer)
+    aggregator = partial(pooling, options.size, kind, options.exact)
+    mixer = mixing_network(options, options, spec, aggregator, key_mixer)
+    return Model(utility(options, spec, aggregator, key_utility), mixer)
+
+
+def updet_qmix(options: UpdetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """Initialize a model with a transformer as utility and attention in the mixing network."""
+    key_utility, key_mixer = jax.random.split(key)
+    agent = updet_utility(spec, options.token, options.token_heads, options.depth, options.last_action, key_utility)
+    aggregator = attention_factory(options.size, options.heads)
+    return Model(agent, mixing_network(options, options, spec, aggregator, key_mixer))

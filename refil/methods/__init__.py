@@ -1,6 +1,6 @@
-"""Methods, one file each; the file's name is its name on the command line.
+"""Methods, one file each; the name of the file is the name of the method.
 
-A file has `Config`, a frozen dataclass of options, and `build(config, spec) -> Method`.
+A file exports `Config`, a frozen dataclass of options, and `build(config, spec) -> Method`.
 """
 
-NEEDED = ("Config", "build")  # of a file of one's own
+NEEDED = ("Config", "build")  # names that a user's own file must export

@@ -1,16 +1,17 @@
-"""IQL (Attention): every agent learns from the team's reward as if it were alone (Tan 1993); not in the paper."""
+"""IQL (Attention): every agent learns from the team's reward on its own (Tan 1993); not in the paper."""
 
 from dataclasses import dataclass
 from functools import partial
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from refil.learning import td
-from refil.learning.losses import Loss
-from refil.learning.networks import UtilityOptions, summed
-from refil.types import Episode, Method, MethodInfo, Model, Spec
+from refil.learning.networks import UtilityOptions, attention_factory, utility
+from refil.learning.td import Loss
+from refil.nn.utilities import unroll
+from refil.types import EpisodeBatch, Method, MethodInfo, Spec, Utility
 
 INFO = MethodInfo("IQL (Attention)", "attention", "IQL")
 
@@ -20,21 +21,26 @@ class Config(UtilityOptions):
     """Options of IQL."""
 
 
+class IqlModel(eqx.Module):
+    """Independent learners have no mixing network."""
+
+    utility: Utility
+
+
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes; the sum that `summed` brings along is not learned and not used."""
-    return Method(partial(summed, config, spec), partial(loss, discount=config.discount))
+    """Return the method for an environment of these sizes."""
+    return Method(partial(init, config, spec), partial(loss, discount=config.discount))
 
 
-def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, discount: float) -> Loss:
-    """Double Q-learning agent by agent; the mean over agents that are there."""
-    obs = episodes.observations
-    key_model, key_target = jax.random.split(key)
-    q = model.utility.unroll(obs, obs.visible[None], key_model)[0][0]
-    best = td.greedy(q, obs.available)[:, 1:]
-    following = td.chosen(target.utility.unroll(obs, obs.visible[None], key_target)[0][0][:, 1:], best)
-    by_agent = jnp.moveaxis(following, -1, 0)
-    rewards, terminated = (jnp.broadcast_to(each, by_agent.shape) for each in (episodes.rewards, episodes.terminated))
-    goals = jax.lax.stop_gradient(td.targets(rewards, terminated, by_agent, discount))
-    valid = episodes.valid & jnp.moveaxis(obs.agent_present[:, :-1], -1, 0)
-    metrics = td.report(jnp.moveaxis(td.chosen(q[:, :-1], episodes.actions), -1, 0), goals, valid)
-    return metrics["td_loss"], metrics
+def init(config: Config, spec: Spec, key: PRNGKeyArray) -> IqlModel:
+    """Initialize a model."""
+    return IqlModel(utility(config, spec, attention_factory(config.size, config.heads), key))
+
+
+def loss(model: IqlModel, target_model: IqlModel, batch: EpisodeBatch, key: PRNGKeyArray, discount: float) -> Loss:
+    """Return the loss of double Q-learning per agent, averaged over present agents."""
+    key, target_key = jax.random.split(key)
+    q = unroll(model.utility, batch, key=key)  # [batch, time + 1, agents, actions]
+    next_q = td.double_q(q, unroll(target_model.utility, batch, key=target_key), batch)
+    td_targets = td.targets(batch.rewards[..., None], batch.terminated[..., None], next_q, discount)
+    return td.loss(td.select_q(q, batch), td_targets, batch.valid_agents)

@@ -1,10 +1,10 @@
-"""QMIX (Attention): QMIX over a varying number of entities, by attention in utilities and mixer; REFIL without imagination."""
+"""QMIX (Attention): QMIX over a variable number of entities, with attention; REFIL without imagined values."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning.losses import plain
-from refil.learning.networks import MixerOptions, mixed
+from refil.learning.losses import q_learning
+from refil.learning.networks import MixerOptions, attention_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("QMIX (Attention)", "attention", "QMIX")
@@ -16,5 +16,5 @@ class Config(MixerOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return plain(partial(mixed, config, spec), config.discount)
+    """Return the method for an environment of these sizes."""
+    return q_learning(partial(attention_qmix, config, spec), config.discount)

@@ -1,10 +1,10 @@
-"""QMIX (Max Pooling): QMIX over a varying number of entities, by their largest features where QMIX (Attention) attends."""
+"""QMIX (Max Pooling): QMIX over a variable number of entities, with max pooling in place of attention."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning.losses import plain
-from refil.learning.networks import PoolingOptions, pooled
+from refil.learning.losses import q_learning
+from refil.learning.networks import PoolingOptions, pooling_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("QMIX (Max Pooling)", "max pooling", "QMIX")
@@ -16,5 +16,5 @@ class Config(PoolingOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return plain(partial(pooled, config, "max", spec), config.discount)
+    """Return the method for an environment of these sizes."""
+    return q_learning(partial(pooling_qmix, config, "max", spec), config.discount)

@@ -1,10 +1,10 @@
-"""QMIX (UPDeT): agents run a transformer over entities whose tokens value the actions aimed at them (Hu et al. 2021)."""
+"""QMIX (UPDeT): a transformer over entities whose tokens score the actions aimed at them (Hu et al. 2021)."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning.losses import plain
-from refil.learning.updet import UpdetOptions, with_qmix
+from refil.learning.losses import q_learning
+from refil.learning.networks import UpdetOptions, updet_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("QMIX (UPDeT)", "UPDeT", "QMIX")
@@ -16,5 +16,5 @@ class Config(UpdetOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return plain(partial(with_qmix, config, spec), config.discount)
+    """Return the method for an environment of these sizes."""
+    return q_learning(partial(updet_qmix, config, spec), config.discount)

@@ -1,4 +1,4 @@
-"""QTRAN (Attention): a free joint value is learned, and the sum of utilities is held to agree with it (Son et al. 2019)."""
+"""QTRAN (Attention): learns an unrestricted joint value, and a sum of utilities that agrees with it (Son et al. 2019)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,13 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from refil.learning import td
-from refil.learning.losses import Loss
-from refil.learning.networks import UtilityOptions, attending, utility, width
+from refil.learning.networks import UtilityOptions, attention_factory, entity_encoder, input_size, utility
+from refil.learning.td import Loss
 from refil.nn.layers import Mlp, mlp
-from refil.nn.mixers import Vdn
-from refil.nn.utilities import EntityEncoder, entity_encoder
+from refil.nn.utilities import EntityEncoder, entity_inputs, unroll
+from refil.rollout import greedy
 from refil.settings import NonNegativeFloat, PositiveInt
-from refil.types import Episode, Method, MethodInfo, Model, Observation, Spec, entity_inputs
+from refil.types import EpisodeBatch, Method, MethodInfo, Observation, Spec, Utility
 
 INFO = MethodInfo("QTRAN (Attention)", "attention", "QTRAN")
 
@@ -24,98 +24,83 @@ INFO = MethodInfo("QTRAN (Attention)", "attention", "QTRAN")
 class Config(UtilityOptions):
     """Options of QTRAN."""
 
-    joint: PositiveInt = 64  # width of the joint value's and the state value's layers
-    optimal_weight: NonNegativeFloat = 1.0  # of the loss on the best actions
-    other_weight: NonNegativeFloat = 0.1  # of the loss on the actions taken
+    joint: PositiveInt = 64  # Size of the layers of the joint value and the state value
+    optimal_weight: NonNegativeFloat = 1.0  # Weight of the loss on greedy actions
+    other_weight: NonNegativeFloat = 0.1  # Weight of the loss on the actions taken
 
 
-class Qtran(eqx.Module):
-    """The joint value of a state and all agents' actions, and the state value that makes up for what a sum cannot say.
-
-    As a mixer it is the sum of utilities, as VDN is, which is what agents act on.
-    """
+class QtranModel(eqx.Module):
+    """Utilities to act with, the joint value of a state and all actions, and the state value that a sum cannot express."""
 
     encode_joint: EntityEncoder
     encode_action: Mlp
     joint: Mlp
     encode_state: EntityEncoder
     state: Mlp
+    utility: Utility
     last_action_dim: int = eqx.field(static=True)
 
-    read, values = Vdn.read, Vdn.values
-
-    def summary(self, encode: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
-        """The state: what agents gather from everything, averaged over slots, absent ones counting as zero."""
-        gathered = encode(entity_inputs(obs, self.last_action_dim), obs.full_view[None])[0]
-        return jnp.where(obs.agent_present[..., None], gathered, 0.0).mean(axis=-2)
-
     def joint_value(
-        self,
-        obs: Observation,
-        hidden: Float[Array, "*batch agents size"],
-        actions: Int[Array, "*batch agents"],
+        self, obs: Observation, hidden: Float[Array, "*batch agents size"], actions: Int[Array, "*batch agents"]
     ) -> Float[Array, "*batch"]:
-        """What these actions of all agents are worth together."""
-        done = jax.nn.one_hot(actions, obs.available.shape[-1], dtype=hidden.dtype)
-        encoded = self.encode_action(jnp.concatenate([hidden, done], axis=-1))
-        acted = jnp.where(obs.agent_present[..., None], encoded, 0.0).sum(axis=-2)
-        return self.joint(jnp.concatenate([self.summary(self.encode_joint, obs), acted], axis=-1))[..., 0].astype(jnp.float32)
+        """Return the value of a joint action."""
+        one_hot = jax.nn.one_hot(actions, obs.available.shape[-1], dtype=hidden.dtype)
+        encoded = self.encode_action(jnp.concatenate([hidden, one_hot], axis=-1))
+        team = jnp.where(obs.agent_present[..., None], encoded, 0.0).sum(axis=-2)
+        state = self._state_features(self.encode_joint, obs)
+        return self.joint(jnp.concatenate([state, team], axis=-1))[..., 0].astype(jnp.float32)
 
     def state_value(self, obs: Observation) -> Float[Array, "*batch"]:
-        """What the state is worth beyond the sum of utilities."""
-        return self.state(self.summary(self.encode_state, obs))[..., 0].astype(jnp.float32)
+        """Return the part of the joint value that the sum of utilities does not express."""
+        return self.state(self._state_features(self.encode_state, obs))[..., 0].astype(jnp.float32)
+
+    def _state_features(self, encoder: EntityEncoder, obs: Observation) -> Float[Array, "*batch size"]:
+        rows = encoder(entity_inputs(obs, self.last_action_dim), obs.full_view[None])[0]
+        return jnp.where(obs.agent_present[..., None], rows, 0.0).mean(axis=-2)
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    weights = {"optimal_weight": config.optimal_weight, "other_weight": config.other_weight}
-    return Method(partial(init, config, spec), partial(loss, discount=config.discount, **weights))
+    """Return the method for an environment of these sizes."""
+    return Method(partial(init, config, spec), partial(loss, config=config))
 
 
-def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model."""
+def init(config: Config, spec: Spec, key: PRNGKeyArray) -> QtranModel:
+    """Initialize a model."""
     keys = jax.random.split(key, 6)
-    gather, inputs = attending(config.size, config.heads), width(spec, config.last_action)
-    acted = (config.memory if config.recurrent else config.size) + spec.actions
-    mixer = Qtran(
-        encode_joint=entity_encoder(inputs, config.size, gather, keys[0]),
-        encode_action=mlp((acted, acted, acted), keys[1]),
-        joint=mlp((config.size + acted, config.joint, config.joint, 1), keys[2]),
-        encode_state=entity_encoder(inputs, config.size, gather, keys[3]),
+    aggregator, inputs = attention_factory(config.size, config.heads), input_size(spec, config.last_action)
+    action_size = (config.memory if config.recurrent else config.size) + spec.actions
+    return QtranModel(
+        encode_joint=entity_encoder(inputs, config.size, aggregator, keys[0]),
+        encode_action=mlp((action_size, action_size, action_size), keys[1]),
+        joint=mlp((config.size + action_size, config.joint, config.joint, 1), keys[2]),
+        encode_state=entity_encoder(inputs, config.size, aggregator, keys[3]),
         state=mlp((config.size, config.joint, config.joint, 1), keys[4]),
+        utility=utility(config, spec, aggregator, keys[5]),
         last_action_dim=spec.actions if config.last_action else 0,
     )
-    return Model(utility(config, spec, gather, keys[5]), mixer)
 
 
-def loss(
-    model: Model,
-    target: Model,
-    episodes: Episode,
-    key: PRNGKeyArray,
-    discount: float,
-    optimal_weight: float,
-    other_weight: float,
-) -> Loss:
-    """The joint value follows the reward; the sum follows the joint value where it is best, and must not fall below it else."""
-    obs = episodes.observations
-    now, then = (jax.tree.map(lambda leaf, part=part: leaf[:, part], obs) for part in (slice(None, -1), slice(1, None)))
-    hidden = model.utility.hidden(obs, obs.visible[None])[0]
-    q = jnp.where(obs.agent_present[..., None], model.utility.score(hidden).astype(jnp.float32), 0.0)
-    best = td.greedy(q, obs.available)
-    hidden_then = target.utility.hidden(obs, obs.visible[None])[0][:, 1:]
-    goals = td.targets(
-        episodes.rewards, episodes.terminated, target.mixer.joint_value(then, hidden_then, best[:, 1:]), discount
-    )
-    joint = model.mixer.joint_value(now, hidden[:, :-1], episodes.actions)
-    joint_best = model.mixer.joint_value(now, hidden[:, :-1], best[:, :-1])
-    rest = model.mixer.state_value(now)
+def loss(model: QtranModel, target: QtranModel, batch: EpisodeBatch, key: PRNGKeyArray, config: Config) -> Loss:
+    """Return the TD loss of the joint value, plus the losses that tie the sum of utilities to it.
+
+    The sum must equal the joint value for greedy actions, and must not be smaller for any other.
+    """
+    obs = batch.observations
+    now, later = (jax.tree.map(lambda leaf, part=part: leaf[:, part], obs) for part in (slice(None, -1), slice(1, None)))
+    q, hidden = unroll(model.utility, batch, features=True)
+    _, target_hidden = unroll(target.utility, batch, features=True)
+    best = greedy(q, obs.available)
+    next_values = target.joint_value(later, target_hidden[:, 1:], best[:, 1:])
+    td_targets = td.targets(batch.rewards, batch.terminated, next_values, config.discount)
+    joint = model.joint_value(now, hidden[:, :-1], batch.actions)
+    td_loss, metrics = td.loss(joint, td_targets, batch.valid)
 
     fixed = jax.lax.stop_gradient
-    metrics = td.report(joint, fixed(goals), episodes.valid)
-    sum_best = td.chosen(q[:, :-1], best[:, :-1]).sum(axis=-1) + rest
-    optimal_loss = td.squared_error(sum_best, fixed(joint_best), episodes.valid)
-    sum_taken = td.chosen(q[:, :-1], episodes.actions).sum(axis=-1) + rest
-    other_loss = td.squared_error(jnp.minimum(sum_taken - fixed(joint), 0.0), jnp.zeros_like(joint), episodes.valid)
-    total = metrics["td_loss"] + optimal_weight * optimal_loss + other_weight * other_loss
+    joint_best = model.joint_value(now, hidden[:, :-1], best[:, :-1])
+    state_value = model.state_value(now)
+    sum_best = td.action_values(q[:, :-1], best[:, :-1]).sum(axis=-1) + state_value
+    optimal_loss = td.squared_error(sum_best, fixed(joint_best), batch.valid)
+    sum_taken = td.select_q(q, batch).sum(axis=-1) + state_value
+    other_loss = td.squared_error(jnp.minimum(sum_taken - fixed(joint), 0.0), jnp.zeros_like(joint), batch.valid)
+    total = td_loss + config.optimal_weight * optimal_loss + config.other_weight * other_loss
     return total, metrics | {"optimal_loss": optimal_loss, "other_loss": other_loss}

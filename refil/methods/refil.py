@@ -1,11 +1,10 @@
-"""REFIL: attention QMIX that also learns to explain returns by random sub-groups of entities (Iqbal et al. 2021)."""
+"""REFIL: QMIX with attention that also learns values imagined from random groups of entities (Iqbal et al. 2021)."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning import partitions
-from refil.learning.losses import ImaginedOptions, imagining
-from refil.learning.networks import MixerOptions, mixed
+from refil.learning.losses import ImaginedOptions, factorized_q_learning, use_random
+from refil.learning.networks import MixerOptions, attention_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("REFIL", "attention", "QMIX")
@@ -17,5 +16,5 @@ class Config(ImaginedOptions, MixerOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return imagining(partial(mixed, config, spec), config.discount, partitions.as_drawn, config)
+    """Return the method for an environment of these sizes."""
+    return factorized_q_learning(partial(attention_qmix, config, spec), config.discount, use_random, config)

@@ -1,11 +1,10 @@
-"""REFIL (Fixed Oracle): imagines the environment's true groups instead of random ones."""
+"""REFIL (Fixed Oracle): REFIL with the environment's true groups instead of random ones."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning import partitions
-from refil.learning.losses import ImaginedOptions, imagining
-from refil.learning.networks import MixerOptions, mixed
+from refil.learning.losses import ImaginedOptions, factorized_q_learning, single_group, switch_after_first_step, true_groups
+from refil.learning.networks import MixerOptions, attention_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("REFIL (Fixed Oracle)", "attention", "QMIX")
@@ -15,12 +14,12 @@ INFO = MethodInfo("REFIL (Fixed Oracle)", "attention", "QMIX")
 class Config(ImaginedOptions, MixerOptions):
     """Options of REFIL (Fixed Oracle)."""
 
-    forget_groups: bool = False  # as the released code does by mistake: true groups at the first instant only
+    forget_groups: bool = False  # Use true groups at the first timestep only, as the released code does by mistake
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    partition = partitions.true_groups
+    """Return the method for an environment of these sizes."""
+    partition = true_groups
     if config.forget_groups:
-        partition = partial(partitions.at_first, partition, partitions.all_together)
-    return imagining(partial(mixed, config, spec), config.discount, partition, config)
+        partition = partial(switch_after_first_step, true_groups, single_group)
+    return factorized_q_learning(partial(attention_qmix, config, spec), config.discount, partition, config)

@@ -1,11 +1,10 @@
-"""REFIL (UPDeT): the transformer of UPDeT, learned with random sub-groups of entities as REFIL is."""
+"""REFIL (UPDeT): REFIL with UPDeT's transformer as utility."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning import partitions
-from refil.learning.losses import ImaginedOptions, imagining
-from refil.learning.updet import UpdetOptions, with_qmix
+from refil.learning.losses import ImaginedOptions, factorized_q_learning, use_random
+from refil.learning.networks import UpdetOptions, updet_qmix
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("REFIL (UPDeT)", "UPDeT", "QMIX")
@@ -17,5 +16,5 @@ class Config(ImaginedOptions, UpdetOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return imagining(partial(with_qmix, config, spec), config.discount, partitions.as_drawn, config)
+    """Return the method for an environment of these sizes."""
+    return factorized_q_learning(partial(updet_qmix, config, spec), config.discount, use_random, config)

@@ -1,11 +1,10 @@
-"""REFIL (VDN): random sub-groups as in REFIL, with the sum of all factors as joint value."""
+"""REFIL (VDN): REFIL whose joint value is the sum of all factors."""
 
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning import partitions
-from refil.learning.losses import ImaginedOptions, imagining
-from refil.learning.networks import UtilityOptions, summed
+from refil.learning.losses import ImaginedOptions, factorized_q_learning, use_random
+from refil.learning.networks import UtilityOptions, attention_vdn
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("REFIL (VDN)", "attention", "VDN")
@@ -17,5 +16,5 @@ class Config(ImaginedOptions, UtilityOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return imagining(partial(summed, config, spec), config.discount, partitions.as_drawn, config)
+    """Return the method for an environment of these sizes."""
+    return factorized_q_learning(partial(attention_vdn, config, spec), config.discount, use_random, config)

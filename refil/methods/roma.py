@@ -1,45 +1,50 @@
-"""ROMA (Attention): agents draw a role from what they see, and it makes the weights that score actions (Wang et al. 2020)."""
+"""ROMA (Attention): each agent samples a role from what it sees; the role produces the weights of its head (Wang et al. 2020)."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.learning import td
-from refil.learning.losses import ALL, Loss, goal, joint_values, read_both
-from refil.learning.networks import HeadOptions, MixingOptions, NetOptions, attending, qmix, width
-from refil.nn.gru import gru
-from refil.nn.layers import LayerNorm, Linear, layer_norm, linear
-from refil.nn.utilities import EntityEncoder, Recurrent, entity_encoder
+from refil.learning.losses import ALL_FACTORS, joint_targets, joint_values, target_inputs
+from refil.learning.networks import (
+    HeadOptions,
+    MixingOptions,
+    NetOptions,
+    attention_factory,
+    entity_encoder,
+    input_size,
+    mixing_network,
+)
+from refil.learning.td import Loss
+from refil.nn.gru import Gru, gru
+from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
+from refil.nn.utilities import EntityEncoder, entity_inputs, timestep_keys, unroll_overlapped
 from refil.settings import NonNegativeFloat, PositiveInt
-from refil.types import Beside, Episode, Method, MethodInfo, Model, Observation, Spec, entity_inputs, nothing
-
-LEAST_VARIANCE = 0.002
-MOST_INNER = 2000.0
-MOST_LOG = 13.9  # likelihoods of roles are held within this of 1, in logarithms
-SMALL = 1e-12
-
-Draw = Callable[[tuple[int, ...]], Array]  # so many normal numbers
+from refil.types import EpisodeBatch, Method, MethodInfo, Model, Observation, Spec
 
 INFO = MethodInfo("ROMA (Attention)", "attention, roles", "QMIX")
+MIN_VARIANCE = 0.002
+MAX_INNER = 2000.0
+MAX_LOG = 13.9  # log-likelihoods of roles are clipped to this distance from 0
+EPSILON = 1e-12
 
 
 @dataclass(frozen=True)
 class Config(MixingOptions, HeadOptions, NetOptions):
     """Options of ROMA."""
 
-    memory: PositiveInt = 64  # width of the memory
-    role: PositiveInt = 3  # numbers in a role
-    role_layer: PositiveInt = 16  # width of the layers that make roles and what follows from them
-    sample_roles: bool = True  # draw roles, in play as in learning; else take their means
-    entropy_weight: NonNegativeFloat = 1e-4  # of the roles' entropy
-    surprise_weight: NonNegativeFloat = 1e-4  # of how far a role is from what the past foretells
-    difference_weight: NonNegativeFloat = 1e-3  # of how unlike roles are to be
+    memory: PositiveInt = 64  # Size of the GRU's hidden state
+    role: PositiveInt = 3  # Size of a role
+    role_layer: PositiveInt = 16  # Size of the layers that produce roles and read them
+    sample_roles: bool = True  # Sample roles, in play as in learning; otherwise use their means
+    entropy_weight: NonNegativeFloat = 1e-4  # Weight of the entropy of roles
+    surprise_weight: NonNegativeFloat = 1e-4  # Weight of the divergence between roles and their prior from the past
+    difference_weight: NonNegativeFloat = 1e-3  # Weight of the dissimilarity of roles
 
 
 class Roles(NamedTuple):
@@ -49,10 +54,10 @@ class Roles(NamedTuple):
     variance: Float[Array, "*batch agents role"]
 
 
-class Narrow(eqx.Module):
-    """A narrow layer between two others. Normed over its own columns, where the original norms over the batch.
+class Bottleneck(eqx.Module):
+    """Two linear layers with a norm between them; layer norm replaces the batch norm of the original.
 
-    It works in float32 whatever it is given: how alike roles are is measured by small differences.
+    Always computes in float32: the dissimilarity of roles is measured by small differences.
     """
 
     enter: Linear
@@ -64,171 +69,180 @@ class Narrow(eqx.Module):
         return leave(jax.nn.leaky_relu(norm(enter(inputs.astype(jnp.float32)))))
 
 
-class Thought(NamedTuple):
-    """All that a pass through the utility comes to."""
+class Features(NamedTuple):
+    """What is scored: the hidden state, and the encoding of the current view that roles come from."""
+
+    hidden: Float[Array, "*batch agents memory"]
+    seen: Float[Array, "*batch agents size"]
+
+
+class Output(NamedTuple):
+    """Q-values, the distributions of roles, and the sampled roles."""
 
     q: Float[Array, "*batch agents actions"]
-    memory: Float[Array, "*batch agents memory"]
-    seen: Float[Array, "*batch agents size"]
     roles: Roles
-    drawn: Float[Array, "*batch agents role"]
+    sampled: Float[Array, "*batch agents role"]
 
 
 class RomaUtility(eqx.Module):
-    """A memory of what was seen, scored by weights that a role makes; what it takes to learn roles is here as well."""
+    """A GRU whose head is produced by a role, and the networks that only the loss of roles uses."""
 
-    trunk: Recurrent
-    look: EntityEncoder
-    role: Narrow
-    foretell: Narrow
-    weights: Narrow
-    unlike: Narrow
-    sampled: bool = eqx.field(static=True)
+    encoder: EntityEncoder
+    input_proj: Linear
+    gru: Gru
+    role_encoder: EntityEncoder
+    role: Bottleneck
+    role_prior: Bottleneck
+    head_weights: Bottleneck
+    dissimilarity: Bottleneck
+    sample_roles: bool = eqx.field(static=True)
+    last_action_dim: int = eqx.field(static=True)
 
-    def start(self, *batch: int) -> Float[Array, "*batch size"]:
-        """An empty memory."""
-        return self.trunk.start(*batch)
+    def initial_state(self, *batch: int) -> Float[Array, "*batch memory"]:
+        """Return the hidden state before the first timestep."""
+        return jnp.zeros((*batch, self.input_proj.weight.shape[1]))
 
-    def think(
-        self, memory: Float[Array, "*batch agents memory"], obs: Observation, view: Bool[Array, "..."], draw: Draw
-    ) -> Thought:
-        """Score the actions of instants whose memory is known."""
-        seen = self.look(entity_inputs(obs, self.trunk.last_action_dim), view[None])[0]
-        roles = as_roles(self.role(seen))
-        noise = draw(roles.mean.shape) if self.sampled else 0.0
-        drawn = roles.mean + jnp.sqrt(roles.variance) * noise
+    def encode(self, obs: Observation, views: Bool[Array, "views *batch agents entities"]) -> Features:
+        """Return the inputs of the GRU and of the role."""
+        inputs = entity_inputs(obs, self.last_action_dim)
+        return Features(relu(self.encoder(inputs, views, self.input_proj)), self.role_encoder(inputs, views))
+
+    def recur(self, state: Array, inputs: Features) -> tuple[Array, Features]:
+        """Advance the GRU by one timestep."""
+        hidden = self.gru(self.gru.input_proj(inputs.hidden), state)
+        return hidden, Features(hidden, inputs.seen)
+
+    def project_inputs(self, inputs: Features) -> Features:
+        """Return the inputs' part of all gates."""
+        return Features(self.gru.project_inputs(inputs.hidden), inputs.seen)
+
+    def recur_all(self, inputs: Features, is_first: Bool[Array, "time ..."]) -> Features:
+        """Return the hidden state after every timestep."""
+        return Features(self.gru.unroll(inputs.hidden, is_first), inputs.seen)
+
+    def q_values(self, features: Features, obs: Observation) -> Float[Array, "views *batch agents actions"]:
+        """Score every action with the weights that the sampled role produces."""
+        return self.forward(features, obs).q
+
+    def forward(self, features: Features, obs: Observation) -> Output:
+        """Return the Q-values together with the roles; all views share the same noise."""
+        roles = _roles(self.role(features.seen))
+        noise = self._noise(obs, roles.mean.shape[-2:]) if self.sample_roles else 0.0
+        sampled = roles.mean + jnp.sqrt(roles.variance) * noise
         actions = obs.available.shape[-1]
-        made = self.weights(drawn)
-        weight, bias = made[..., actions:].reshape(*made.shape[:-1], -1, actions), made[..., :actions]
-        q = (memory[..., None] * weight).sum(axis=-2) + bias
-        return Thought(jnp.where(obs.agent_present[..., None], q, 0.0), memory, seen, roles, drawn)
+        produced = self.head_weights(sampled)
+        weight, bias = produced[..., actions:].reshape(*produced.shape[:-1], -1, actions), produced[..., :actions]
+        return Output((features.hidden[..., None] * weight).sum(axis=-2) + bias, roles, sampled)
 
-    def step(self, memory: Array, obs: Observation, key: PRNGKeyArray) -> tuple[Array, Float[Array, "*batch agents actions"]]:
-        """The memory after one more instant, and its utilities."""
-        memory = self.trunk.step(memory, obs)
-        return memory, self.think(memory, obs, obs.visible, partial(jax.random.normal, key)).q
-
-    def unroll(
-        self,
-        obs: Observation,
-        views: Bool[Array, "views *batch time agents entities"],
-        key: PRNGKeyArray,
-        beside: Beside = nothing,
-    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
-        """Utilities of whole episodes, and what is made beside; roles are the same chances through all views."""
-        memories, made = self.trunk.unroll(obs, views, beside)
-        draw = partial(normal_by_instant, key, obs)
-        q = jnp.stack([self.think(memory, obs, view, draw).q for memory, view in zip(memories, views, strict=True)])
-        return q, made
+    def _noise(self, obs: Observation, shape: tuple[int, ...]) -> Float[Array, "*batch agents role"]:
+        assert obs.key is not None
+        return jax.vmap(lambda key: jax.random.normal(key, shape))(obs.key.reshape(-1)).reshape(*obs.key.shape, *shape)
 
 
-def normal_by_instant(key: PRNGKeyArray, obs: Observation, shape: tuple[int, ...]) -> Float[Array, "*batch agents role"]:
-    """Normal numbers that an instant of an episode gets wherever in the batch it lies, in a row of its own or on a line."""
-    first = obs.is_first.reshape(-1)
-    here = jnp.arange(len(first))
-    number, instant = jnp.cumsum(first), here - jax.lax.cummax(jnp.where(first, here, 0))
-    keys = jax.vmap(lambda *moment: jax.random.fold_in(jax.random.fold_in(key, moment[0]), moment[1]))(number, instant)
-    return jax.vmap(lambda key: jax.random.normal(key, shape[-2:]))(keys).reshape(shape)
-
-
-def as_roles(numbers: Float[Array, "*batch numbers"]) -> Roles:
-    """Means, and variances that are never nothing."""
-    mean, logarithm = jnp.split(numbers, 2, axis=-1)
-    return Roles(mean, jnp.maximum(jnp.exp(logarithm), LEAST_VARIANCE))
+def _roles(numbers: Float[Array, "*batch numbers"]) -> Roles:
+    mean, log_variance = jnp.split(numbers, 2, axis=-1)
+    return Roles(mean, jnp.maximum(jnp.exp(log_variance), MIN_VARIANCE))
 
 
 def identifiability(
-    roles: Roles, foretold: Roles, acting: Bool[Array, "*batch agents"], entropy_weight: float, surprise_weight: float
+    roles: Roles, prior: Roles, agent_present: Bool[Array, "*batch agents"], entropy_weight: float, surprise_weight: float
 ) -> Float[Array, "*batch"]:
-    """Roles are to be certain, and what the past foretells: one number per instant, over the agents that are there."""
+    """Return the loss that makes roles certain and predictable from the past, averaged over present agents."""
     entropy = 0.5 * jnp.log(2 * jnp.pi * jnp.e * roles.variance).sum(axis=-1)
-    ratio = roles.variance / foretold.variance
-    surprise = 0.5 * (ratio + (roles.mean - foretold.mean) ** 2 / foretold.variance - 1 - jnp.log(ratio)).sum(axis=-1)
-    inner = jnp.where(acting, entropy_weight * entropy + surprise_weight * surprise, 0.0).sum(axis=-1)
-    return jax.nn.softplus(jnp.minimum(inner / jnp.maximum(acting.sum(axis=-1), 1), MOST_INNER))
+    ratio = roles.variance / prior.variance
+    surprise = 0.5 * (ratio + (roles.mean - prior.mean) ** 2 / prior.variance - 1 - jnp.log(ratio)).sum(axis=-1)
+    inner = jnp.where(agent_present, entropy_weight * entropy + surprise_weight * surprise, 0.0).sum(axis=-1)
+    return jax.nn.softplus(jnp.minimum(inner / jnp.maximum(agent_present.sum(axis=-1), 1), MAX_INNER))
 
 
 def dissimilarity(
-    roles: Roles, drawn: Float[Array, "*batch agents role"], unlike: Float[Array, "*batch agents agents"], acting: Array
+    roles: Roles,
+    sampled: Float[Array, "*batch agents role"],
+    distance: Float[Array, "*batch agents agents"],
+    agent_present: Bool[Array, "*batch agents"],
 ) -> Float[Array, "*batch"]:
-    """Of any two agents either their roles are alike by their pasts, or they are to be unlike: one number per instant."""
-    there = acting[..., :, None] & acting[..., None, :]
-    away = (drawn[..., None, :, :] - roles.mean[..., :, None, :]) ** 2 / roles.variance[..., :, None, :]
-    likelihood = -0.5 * (away + jnp.log(2 * jnp.pi * roles.variance[..., :, None, :]))
-    alike = jnp.maximum(likelihood + MOST_LOG, -MOST_LOG).mean(axis=-1)
-    alike, unlike = within_pairs(alike, there), within_pairs(unlike, there)
-    term = jnp.where(there, unlike - jnp.minimum(alike + unlike, 1.0), 0.0)
-    return term.sum(axis=(-1, -2)) / jnp.maximum(there.sum(axis=(-1, -2)), 1)
+    """Return the loss that makes two agents' roles either similar given their pasts, or dissimilar."""
+    both = agent_present[..., :, None] & agent_present[..., None, :]
+    squared = (sampled[..., None, :, :] - roles.mean[..., :, None, :]) ** 2 / roles.variance[..., :, None, :]
+    likelihood = -0.5 * (squared + jnp.log(2 * jnp.pi * roles.variance[..., :, None, :]))
+    similarity = jnp.maximum(likelihood + MAX_LOG, -MAX_LOG).mean(axis=-1)
+    similarity, distance = _normalize_pairs(similarity, both), _normalize_pairs(distance, both)
+    term = jnp.where(both, distance - jnp.minimum(similarity + distance, 1.0), 0.0)
+    return term.sum(axis=(-1, -2)) / jnp.maximum(both.sum(axis=(-1, -2)), 1)
 
 
-def within_pairs(values: Float[Array, "*batch agents agents"], there: Bool[Array, "*batch agents agents"]) -> Array:
-    """From 0 for the least to 1 for the most of an instant's pairs."""
-    least = jnp.where(there, values, jnp.inf).min(axis=(-1, -2), keepdims=True)
-    most = jnp.where(there, values, -jnp.inf).max(axis=(-1, -2), keepdims=True)
-    some = there.any(axis=(-1, -2), keepdims=True)
-    least, most = jnp.where(some, least, 0.0), jnp.where(some, most, 0.0)
-    return (jnp.where(there, values, least) - least) / (most - least + SMALL)
+def _normalize_pairs(values: Float[Array, "*batch agents agents"], both: Bool[Array, "*batch agents agents"]) -> Array:
+    """Scale the pairs of a timestep to 0 for the smallest and 1 for the largest value."""
+    low = jnp.where(both, values, jnp.inf).min(axis=(-1, -2), keepdims=True)
+    high = jnp.where(both, values, -jnp.inf).max(axis=(-1, -2), keepdims=True)
+    some = both.any(axis=(-1, -2), keepdims=True)
+    low, high = jnp.where(some, low, 0.0), jnp.where(some, high, 0.0)
+    return (jnp.where(both, values, low) - low) / (high - low + EPSILON)
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
+    """Return the method for an environment of these sizes."""
     return Method(partial(init, config, spec), partial(loss, config=config))
 
 
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> Model:
-    """A fresh model."""
+    """Initialize a model."""
     keys = jax.random.split(key, 9)
-    gather, inputs = attending(config.size, config.heads), width(spec, config.last_action)
-    trunk = Recurrent(
-        encode=entity_encoder(inputs, config.size, gather, keys[0]),
-        digest=linear(config.size, config.memory, keys[1]),
-        remember=gru(config.memory, config.memory, keys[2]),
+    aggregator, inputs = attention_factory(config.size, config.heads), input_size(spec, config.last_action)
+    utility = RomaUtility(
+        encoder=entity_encoder(inputs, config.size, aggregator, keys[0]),
+        input_proj=linear(config.size, config.memory, keys[1]),
+        gru=gru(config.memory, config.memory, keys[2]),
+        role_encoder=entity_encoder(inputs, config.size, aggregator, keys[3]),
+        role=_bottleneck(config.size, config.role_layer, 2 * config.role, keys[4]),
+        role_prior=_bottleneck(config.memory + config.size, config.role_layer, 2 * config.role, keys[5]),
+        head_weights=_bottleneck(config.role, config.role_layer, (config.memory + 1) * spec.actions, keys[6]),
+        dissimilarity=_bottleneck(2 * config.role, config.role_layer, 1, keys[7]),
+        sample_roles=config.sample_roles,
         last_action_dim=spec.actions if config.last_action else 0,
     )
-    utility = RomaUtility(
-        trunk=trunk,
-        look=entity_encoder(inputs, config.size, gather, keys[3]),
-        role=narrow(config.size, config.role_layer, 2 * config.role, keys[4]),
-        foretell=narrow(config.memory + config.size, config.role_layer, 2 * config.role, keys[5]),
-        weights=narrow(config.role, config.role_layer, (config.memory + 1) * spec.actions, keys[6]),
-        unlike=narrow(2 * config.role, config.role_layer, 1, keys[7]),
-        sampled=config.sample_roles,
-    )
-    return Model(utility, qmix(config, config.size, config.last_action, spec, gather, keys[8]))
+    return Model(utility, mixing_network(config, config, spec, aggregator, keys[8]))
 
 
-def narrow(inputs: int, layer: int, outputs: int, key: PRNGKeyArray) -> Narrow:
-    """A fresh narrow layer."""
+def _bottleneck(inputs: int, layer: int, outputs: int, key: PRNGKeyArray) -> Bottleneck:
     key_enter, key_leave = jax.random.split(key)
-    return Narrow(linear(inputs, layer, key_enter), layer_norm(layer), linear(layer, outputs, key_leave))
+    return Bottleneck(linear(inputs, layer, key_enter), layer_norm(layer), linear(layer, outputs, key_leave))
 
 
-def loss(model: Model, target: Model, episodes: Episode, key: PRNGKeyArray, config: Config) -> Loss:
-    """Q-learning on the joint value; and roles that can be told from an agent's past, and differ where pasts do."""
-    obs, utility = episodes.observations, model.utility
-    key_model, key_target = jax.random.split(key)
-    reading = partial(read_both, model, target, obs, obs.full_view[None], key_target)
-    memories, read = utility.trunk.unroll(obs, obs.visible[None], reading)
-    thought = utility.think(memories[0], obs, obs.visible, partial(normal_by_instant, key_model, obs))
-    goals = goal(target, read, thought.q, episodes, config.discount)
-    (value,) = joint_values(model.mixer, read, thought.q[None], episodes, [ALL])
-    metrics = td.report(value, goals, episodes.valid)
+def loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, config: Config) -> Loss:
+    """Return the loss of Q-learning on the joint value, plus the losses of roles."""
+    obs = batch.observations
+    keys = jax.random.split(key)
+    views, full = obs.visible[None], obs.full_view[None]
+    q, features, inputs = unroll_overlapped(
+        model.utility, batch, views, keys[0], partial(target_inputs, model, target, batch, full, keys[1])
+    )
+    td_targets = joint_targets(target, inputs, q[0], batch, config.discount)
+    (value,) = joint_values(model.mixer, inputs.context, q, batch, [ALL_FACTORS])
+    td_loss, metrics = td.loss(value, td_targets, batch.valid)
+    seen_obs = replace(obs, key=timestep_keys(batch, keys[0]))
+    output = model.utility.forward(jax.tree.map(lambda leaf: leaf[0], features), seen_obs)  # as in unroll: XLA computes it once
+    identity_loss, difference_loss = (
+        _mean(part[:, :-1], batch.valid) for part in _role_losses(model.utility, features, output, obs, config)
+    )
+    total = td_loss + identity_loss + config.difference_weight * difference_loss
+    return total, metrics | {"identifiability_loss": identity_loss, "dissimilarity_loss": difference_loss}
 
-    before = jnp.pad(thought.memory[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
+
+def _role_losses(
+    utility: RomaUtility, features: Features, output: Output, obs: Observation, config: Config
+) -> tuple[Float[Array, "batch timesteps"], Float[Array, "batch timesteps"]]:
+    hidden, seen = features.hidden[0], features.seen[0]
+    before = jnp.pad(hidden[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
     before = jnp.where(obs.is_first[..., None, None], 0.0, before)
-    past = jax.lax.stop_gradient(jnp.concatenate([before, thought.seen], axis=-1))
-    foretold = as_roles(utility.foretell(past))
-    clear = identifiability(thought.roles, foretold, obs.agent_present, config.entropy_weight, config.surprise_weight)
-    agents = obs.agent_present.shape[-1]
-    of_pairs = (*obs.agent_present.shape, agents, config.role)
-    pair = [jnp.broadcast_to(jnp.expand_dims(thought.drawn, axis), of_pairs) for axis in (-2, -3)]
-    unlike = jnp.abs(utility.unlike(jnp.concatenate(pair, axis=-1))[..., 0])
-    differing = dissimilarity(thought.roles, thought.drawn, unlike, obs.agent_present)
-    clear_loss, difference_loss = (mean(part[:, :-1], episodes.valid) for part in (clear, differing))
-    total = metrics["td_loss"] + clear_loss + config.difference_weight * difference_loss
-    return total, metrics | {"identifiability_loss": clear_loss, "dissimilarity_loss": difference_loss}
+    past = jax.lax.stop_gradient(jnp.concatenate([before, seen], axis=-1))
+    prior = _roles(utility.role_prior(past))
+    certain = identifiability(output.roles, prior, obs.agent_present, config.entropy_weight, config.surprise_weight)
+    pairs = (*obs.agent_present.shape, obs.agent_present.shape[-1], config.role)
+    pair = [jnp.broadcast_to(jnp.expand_dims(output.sampled, axis), pairs) for axis in (-2, -3)]
+    distance = jnp.abs(utility.dissimilarity(jnp.concatenate(pair, axis=-1))[..., 0])
+    return certain, dissimilarity(output.roles, output.sampled, distance, obs.agent_present)
 
 
-def mean(values: Float[Array, "*batch time"], valid: Bool[Array, "*batch time"]) -> Float[Array, ""]:
-    """Over valid steps."""
+def _mean(values: Float[Array, "*batch time"], valid: Bool[Array, "*batch time"]) -> Float[Array, ""]:
     return jnp.where(valid, values, 0.0).sum() / jnp.maximum(valid.sum(), 1)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning.losses import plain
-from refil.learning.networks import UtilityOptions, summed
+from refil.learning.losses import q_learning
+from refil.learning.networks import UtilityOptions, attention_vdn
 from refil.types import Method, MethodInfo, Spec
 
 INFO = MethodInfo("VDN (Attention)", "attention", "VDN")
@@ -16,5 +16,5 @@ class Config(UtilityOptions):
 
 
 def build(config: Config, spec: Spec) -> Method:
-    """The method at these sizes."""
-    return plain(partial(summed, config, spec), config.discount)
+    """Return the method for an environment of these sizes."""
+    return q_learning(partial(attention_vdn, config, spec), config.discount)

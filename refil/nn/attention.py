@@ -1,7 +1,7 @@
-"""Multi-head attention from agents to the entities they view (paper, supplement; Vaswani et al. 2017).
+"""Multi-head attention from agents to the entities in their view (paper, supplement; Vaswani et al. 2017).
 
-It is split in two because REFIL looks at one instant through several views: `read` does all products that no view
-changes, once; `Reading.through` does what is left for each view.
+REFIL applies the same attention to the same entities through several views (masks). So the layer has two parts:
+`Attention.project` computes the queries, keys and values once, and `Projected.attend` applies any number of views to them.
 """
 
 import equinox as eqx
@@ -10,96 +10,107 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nn.kernels import attention as attention_kernel
-from refil.nn.layers import ALIGNED, Linear, linear, multiply, plus, uniform
-from refil.nn.softmax import shares
+from refil.nn.layers import ALIGNMENT, Linear, add_bias, linear, masked_softmax, matmul, on_gpu, uniform
 
 
-class Reading(eqx.Module):
-    """An instant after the products: whom each agent asks and what each entity has to give, head by head.
+class Projected(eqx.Module):
+    """Entities as queries, keys and values, ready to be attended to.
 
-    Where `mapped`, gains are the layer's output already and heads only add up; else `output` maps all heads' gains. A head
-    has so many `gained` columns; a few more columns than all heads have may follow, for the products' sake.
+    The last axis of `projections` holds `size` columns of queries, `size` columns of keys, and `value_dim` columns of values
+    for each head; columns after these are padding. If `output_merged`, the output weight is already multiplied into the
+    values, and the layer's output is the sum over heads plus a bias. Otherwise `output` maps the concatenated heads.
     """
 
-    projected: Float[Array, "*batch entities columns"]
+    projections: Float[Array, "*batch entities columns"]
     output: Linear
     size: int = eqx.field(static=True)
     heads: int = eqx.field(static=True)
-    gained: int = eqx.field(static=True)
-    mapped: bool = eqx.field(static=True)
+    value_dim: int = eqx.field(static=True)
+    output_merged: bool = eqx.field(static=True)
 
-    def through(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
-        """What each agent gathers from the entities in view; one that sees nothing gathers the bias alone."""
-        gathered = gather(self.projected, views, self.size, self.heads, self.gained, self.mapped)
-        return plus(gathered, self.output.bias) if self.mapped else self.output(gathered)
+    def attend(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
+        """Return the layer's output for each view; an agent with nothing in view gets the output bias alone."""
+        attended = attend(self.projections, views, self.size, self.heads, self.value_dim, self.output_merged)
+        return add_bias(attended, self.output.bias) if self.output_merged else self.output(attended)
 
 
-def gather(
-    projected: Float[Array, "*batch entities columns"],
+def attend(
+    projections: Float[Array, "*batch entities columns"],
     views: Bool[Array, "views *batch agents entities"],
     size: int,
     heads: int,
-    gained: int,
-    summed: bool,
+    value_dim: int,
+    sum_heads: bool,
 ) -> Float[Array, "views *batch agents outputs"]:
-    """What agents gather through each view, heads side by side or summed.
+    """Return the attention-weighted values of the entities in each view, with heads summed or concatenated.
 
-    Columns are `size` queries, as many keys, and gains; each of the three is split evenly among heads. More do not count.
+    The columns of `projections` are those of `Projected`; the first entities are the agents, and only they have queries.
     """
-    if attention_kernel.fits(views, size, heads, gained):
-        flat = projected.reshape(-1, *projected.shape[-2:]), views.reshape(len(views), -1, *views.shape[-2:])
-        gathered = attention_kernel.gather(*flat, size, heads, gained, summed, False)
-        return gathered.reshape(*views.shape[:-1], gathered.shape[-1])
-    return gather_plainly(projected, views, size, heads, gained, summed)
+    if on_gpu() and attention_kernel.fits(views, size, heads, value_dim):
+        flat = projections.reshape(-1, *projections.shape[-2:]), views.reshape(len(views), -1, *views.shape[-2:])
+        attended = attention_kernel.attend(*flat, size, heads, value_dim, sum_heads, False)
+        return attended.reshape(*views.shape[:-1], attended.shape[-1])
+    return attend_xla(projections, views, size, heads, value_dim, sum_heads)
 
 
-def gather_plainly(projected: Array, views: Array, size: int, heads: int, gained: int, summed: bool) -> Array:
-    """The same by JAX's own products."""
+def attend_xla(projections: Array, views: Array, size: int, heads: int, value_dim: int, sum_heads: bool) -> Array:
+    """Compute `attend` without the GPU kernel."""
     count, agents, entities = views.shape[0], *views.shape[-2:]
-    ends = [size, 2 * size, 2 * size + heads * gained]
-    queries, keys, gains = (split(part, heads) for part in jnp.split(projected, ends, axis=-1)[:3])
+    ends = [size, 2 * size, 2 * size + heads * value_dim]
+    queries, keys, values = (_split_heads(part, heads) for part in jnp.split(projections, ends, axis=-1)[:3])
     logits = queries[..., :agents, :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
-    seen = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
-    weights = shares(logits[..., None, :, :], seen)
-    # All views of a head are rows of one product: a separate axis would repeat the gains for each view.
+    mask = jnp.moveaxis(views, 0, -3)[..., None, :, :, :]
+    weights = masked_softmax(logits[..., None, :, :], mask)
+    # The views of one head are rows of one product: as a batch axis, they would make XLA copy the values for each view.
     weights = weights.reshape(*weights.shape[:-3], count * agents, entities)
-    if summed:
-        gathered = jnp.einsum("...hqe,...hek->...qk", weights, gains)
+    if sum_heads:
+        attended = jnp.einsum("...hqe,...hek->...qk", weights, values)
     else:
-        gathered = jnp.swapaxes(weights @ gains, -3, -2)
-        gathered = gathered.reshape(*gathered.shape[:-2], -1)
-    return jnp.moveaxis(gathered.reshape(*gathered.shape[:-2], count, agents, -1), -3, 0)
+        attended = jnp.swapaxes(weights @ values, -3, -2)
+        attended = attended.reshape(*attended.shape[:-2], -1)
+    return jnp.moveaxis(attended.reshape(*attended.shape[:-2], count, agents, -1), -3, 0)
 
 
-def split(rows: Float[Array, "*batch entities columns"], parts: int) -> Float[Array, "*batch parts entities width"]:
-    """Rows cut into equal parts."""
-    return jnp.swapaxes(rows.reshape(*rows.shape[:-1], parts, -1), -3, -2)
+def _split_heads(columns: Float[Array, "*batch entities columns"], heads: int) -> Float[Array, "*batch heads entities width"]:
+    return jnp.swapaxes(columns.reshape(*columns.shape[:-1], heads, -1), -3, -2)
 
 
 class Attention(eqx.Module):
-    """Attention whose output layer is multiplied with whatever linear layer follows it, before any row is touched."""
+    """Multi-head attention without biases on queries, keys and values, followed by a dense output layer."""
 
     query_key_value: Float[Array, "size three_sizes"]
     output: Linear
     heads: int = eqx.field(static=True)
 
-    def read(self, rows: Float[Array, "*batch entities size"], following: Linear | None = None) -> Reading:
-        """Prepare to look at these rows; `following` is a linear layer to apply to what is gathered."""
-        output = self.output if following is None else self.output.then(following)
+    def project(self, entities: Float[Array, "*batch entities size"], following: Linear | None = None) -> Projected:
+        """Compute queries, keys and values of all entities.
+
+        A dense layer `following` is composed with the output layer, which saves one product over all agents and views.
+        """
+        output = self.output if following is None else self.output.compose(following)
         size, outputs = output.weight.shape
-        columns = self.query_key_value
-        mapped = self.heads * outputs <= size  # where that makes fewer columns, map before gathering
-        if mapped:
-            values = columns[:, 2 * size :].reshape(size, self.heads, -1)
+        weight = self.query_key_value
+        merge_output = self.heads * outputs <= size  # merging pays where it does not add columns to the values
+        if merge_output:
+            values = weight[:, 2 * size :].reshape(size, self.heads, -1)
             values = jnp.einsum("shw,hwk->shk", values, output.weight.reshape(self.heads, -1, outputs))
-            columns = jnp.concatenate([columns[:, : 2 * size], values.reshape(size, -1)], axis=1)
-        if jax.default_backend() == "gpu":
-            columns = jnp.pad(columns, [(0, 0), (0, -columns.shape[1] % ALIGNED)])
-        gained = outputs if mapped else size // self.heads
-        return Reading(multiply(rows, columns), output, size, self.heads, gained, mapped)
+            weight = jnp.concatenate([weight[:, : 2 * size], values.reshape(size, -1)], axis=1)
+        if on_gpu():
+            weight = jnp.pad(weight, [(0, 0), (0, -weight.shape[1] % ALIGNMENT)])
+        value_dim = outputs if merge_output else size // self.heads
+        return Projected(matmul(entities, weight), output, size, self.heads, value_dim, merge_output)
+
+    def weights(
+        self, entities: Float[Array, "*batch entities size"], visible: Bool[Array, "*batch agents entities"]
+    ) -> Float[Array, "*batch heads agents entities"]:
+        """Return the attention weights themselves, for people who look inside."""
+        columns = matmul(entities, self.query_key_value[:, : 2 * len(self.query_key_value)])
+        queries, keys = (_split_heads(part, self.heads) for part in jnp.split(columns, 2, axis=-1))
+        logits = queries[..., : visible.shape[-2], :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5
+        return masked_softmax(logits, visible[..., None, :, :])
 
 
 def attention(size: int, heads: int, key: PRNGKeyArray) -> Attention:
-    """A fresh attention layer."""
+    """Initialize an attention layer."""
     key_project, key_output = jax.random.split(key)
     return Attention(uniform(key_project, (size, 3 * size), size), linear(size, size, key_output), heads)

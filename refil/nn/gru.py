@@ -1,7 +1,7 @@
-"""A gated recurrent unit over whole episodes, with its gradient written out.
+"""A gated recurrent unit (GRU) over whole episodes, with a hand-written gradient.
 
-A scan's own gradient does more in every instant than it must. Here only what depends on the instant before (or after) is
-done instant by instant; all else, the weights' gradient too, is one product over all instants.
+JAX's gradient of a scan computes everything timestep by timestep. Here the backward scan contains only what depends on the
+next timestep; everything else, the gradients of weights and biases included, is one product over all timesteps.
 """
 
 from typing import Any
@@ -12,149 +12,148 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nn.kernels import gru as gru_kernel
-from refil.nn.layers import Linear, columns_together, multiply, uniform
+from refil.nn.layers import Linear, matmul, on_gpu, uniform, weight_gradient
 
-Parts = tuple[Float[Array, "..."], ...]  # what memories were made of (see `step`)
+Activations = tuple[Float[Array, "..."], ...]  # reset, update, new and new_hidden, as `gru_step` returns them
 
 
 class Gru(eqx.Module):
-    """A gated recurrent unit in PyTorch's form: reset gate after the hidden product, and a bias on either side.
+    """A GRU in PyTorch's form: the reset gate acts after the hidden state's product, and both products have a bias.
 
-    Columns of the weights are the gates in the order reset, update, new.
+    The columns of both weights are the gates in the order reset, update, new.
     """
 
-    from_input: Linear
-    from_memory: Linear
+    input_proj: Linear
+    hidden_proj: Linear
 
-    def __call__(self, gates: Float[Array, "*batch gates"], memory: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        """The next memory, given the input's share of the gates (`from_input` of the input, its bias included)."""
-        return step(gates, self.from_memory(memory), memory)[0]
+    def __call__(self, gates: Float[Array, "*batch gates"], hidden: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        """Return the next hidden state; `gates` is `input_proj` of the input, bias included."""
+        return gru_step(gates, self.hidden_proj(hidden), hidden)[0]
 
-    def shares(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch gates"]:
-        """The inputs' shares of all gates, without their bias."""
-        return multiply(inputs, self.from_input.weight)
+    def project_inputs(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch gates"]:
+        """Return the inputs' part of all gates, without its bias: `unroll` adds that."""
+        return matmul(inputs, self.input_proj.weight)
 
     def unroll(
-        self, shares: Float[Array, "time *batch gates"], first: Bool[Array, "time ..."]
+        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."]
     ) -> Float[Array, "time *batch size"]:
-        """The memory after each instant, starting from nothing wherever an instant is the first."""
-        gates = shares.reshape(len(shares), -1, shares.shape[-1])
-        first = jnp.broadcast_to(first, (*shares.shape[:-1], 1)).reshape(*gates.shape[:2], 1)
-        weights = self.from_memory.weight, jnp.stack([self.from_input.bias, self.from_memory.bias])
-        exact = (leaf.astype(jnp.float32) for leaf in weights)  # rounding would add up over time
-        return remember_all(*exact, gates, first).reshape(*shares.shape[:-1], -1)
+        """Return the hidden state after each timestep; it is reset to zero before timesteps where `is_first` is true.
+
+        `gates` comes from `project_inputs`. `is_first` broadcasts against the axes of `gates`, with a last axis of size 1.
+        """
+        rows = gates.reshape(len(gates), -1, gates.shape[-1])
+        is_first = jnp.broadcast_to(is_first, (*gates.shape[:-1], 1)).reshape(*rows.shape[:2], 1)
+        parameters = self.hidden_proj.weight, jnp.stack([self.input_proj.bias, self.hidden_proj.bias])
+        exact = (leaf.astype(jnp.float32) for leaf in parameters)  # rounding errors would accumulate over time
+        return gru_scan(*exact, rows, is_first).reshape(*gates.shape[:-1], -1)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
-    """A fresh recurrent unit; PyTorch draws all of it within 1/sqrt(size)."""
+    """Initialize a GRU; as in PyTorch, all parameters are uniform within 1/sqrt(size)."""
     shapes = ((inputs, 3 * size), (3 * size,), (size, 3 * size), (3 * size,))
     weights = [uniform(k, shape, size) for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)]
     return Gru(Linear(*weights[:2]), Linear(*weights[2:]))
 
 
-def step(gates: Array, recalled: Array, memory: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """The next memory, the reset and update gates, the new content, and the memory's part in that."""
-    reset_in, update_in, new_in = jnp.split(gates, 3, axis=-1)
-    reset_mem, update_mem, new_mem = jnp.split(recalled, 3, axis=-1)
-    reset, update = jax.nn.sigmoid(reset_in + reset_mem), jax.nn.sigmoid(update_in + update_mem)
-    new = jnp.tanh(new_in + reset * new_mem)
-    return (1 - update) * new + update * memory, reset, update, new, new_mem
+def gru_step(input_gates: Array, hidden_gates: Array, hidden: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the next hidden state, the reset gate, the update gate, the new content, and the hidden state's part in it."""
+    reset_input, update_input, new_input = jnp.split(input_gates, 3, axis=-1)
+    reset_hidden, update_hidden, new_hidden = jnp.split(hidden_gates, 3, axis=-1)
+    reset, update = jax.nn.sigmoid(reset_input + reset_hidden), jax.nn.sigmoid(update_input + update_hidden)
+    new = jnp.tanh(new_input + reset * new_hidden)
+    return (1 - update) * new + update * hidden, reset, update, new, new_hidden
 
 
 @jax.custom_vjp
-def remember_all(
+def gru_scan(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
-    first: Bool[Array, "time rows 1"],
+    is_first: Bool[Array, "time rows 1"],
 ) -> Float[Array, "time rows size"]:
-    """All memories, given the inputs' shares of the gates without their bias, and as exact as these; in between float32.
+    """Return the hidden state after each timestep, computed in float32 and returned in the dtype of `gates`.
 
-    The first of the biases is the inputs': added here, it costs no pass over all instants.
+    `gates` is the inputs' part without its bias. Both biases, the inputs' first, are added inside the scan, because adding
+    the inputs' bias beforehand would cost a pass over all timesteps.
     """
-    forward = gru_kernel.remember if gru_kernel.fits(weight) else remember
-    return forward(weight, biases, gates, first)
+    if _use_kernel(weight):
+        return gru_kernel.gru_scan(weight, biases, gates, is_first)
+    return gru_steps(weight, biases, gates, is_first)[0]
 
 
-def remember_forward(weight: Array, biases: Array, gates: Array, first: Array) -> tuple[Array, tuple[Any, ...]]:
-    """All memories, and what their gradient needs: from the plain loop every instant's gates, from the kernel nothing more."""
-    if gru_kernel.fits(weight):
-        memories, opened = remember_all(weight, biases, gates, first), None
+def _use_kernel(weight: Array) -> bool:
+    return on_gpu() and gru_kernel.fits(weight)
+
+
+def _gru_scan_fwd(weight: Array, biases: Array, gates: Array, is_first: Array) -> tuple[Array, tuple[Any, ...]]:
+    if _use_kernel(weight):  # its backward kernel recomputes the activations
+        hiddens, activations = gru_scan(weight, biases, gates, is_first), None
     else:
-        memories, *opened = in_turn(weight, biases, gates, first)
-    return memories, (weight, biases, gates, first, memories, opened)
+        hiddens, *activations = gru_steps(weight, biases, gates, is_first)
+    return hiddens, (weight, biases, gates, is_first, hiddens, activations)
 
 
-def remember_backward(kept: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
-    """From the last instant to the first; then weights and biases, over all instants at once."""
-    weight, biases, gates, first, memories, opened = kept
-    before = jnp.where(first, 0, jnp.concatenate([jnp.zeros_like(memories[:1]), memories[:-1]]))
-    if opened is None:
-        given, recalled = gru_kernel.trace_back(weight, biases, gates, before, first, gradient)
+def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
+    weight, biases, gates, is_first, hiddens, activations = residuals
+    previous = jnp.where(is_first, 0, jnp.concatenate([jnp.zeros_like(hiddens[:1]), hiddens[:-1]]))
+    if activations is None:
+        gates_grad, new_grad = gru_kernel.gru_scan_backward(weight, biases, gates, previous, is_first, gradient)
     else:
-        given, recalled = trace_back(weight, tuple(opened), before, first, gradient)
-    # What inputs and memories give to a gate is added up, so that both have the same gradient; but for the new content's.
-    alike = 2 * len(weight)
-    products, sums = zip(*(by_weight_and_bias(before, each) for each in (given, recalled)), strict=True)
-    by_weight = jnp.concatenate([products[0][:, :alike], products[1]], axis=-1)
-    by_biases = jnp.stack([sums[0], jnp.concatenate([sums[0][:alike], sums[1]])])
-    return by_weight, by_biases, given, None
+        gates_grad, new_grad = gru_scan_backward(weight, tuple(activations), previous, is_first, gradient)
+    # The reset and update gates are sums of the inputs' and the hidden state's part, so both parts have the same gradient.
+    # Only in the new content they differ, because the reset gate multiplies the hidden state's part.
+    shared = 2 * len(weight)
+    input_side, hidden_side = (_dense_gradients(previous, each) for each in (gates_grad, new_grad))
+    by_weight = jnp.concatenate([input_side[0][:, :shared], hidden_side[0]], axis=-1)
+    by_biases = jnp.stack([input_side[1], jnp.concatenate([input_side[1][:shared], hidden_side[1]])])
+    return by_weight, by_biases, gates_grad, None
 
 
-def by_weight_and_bias(memories: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
-    """Their gradients, of a map from memories to what has this gradient: over all rows and instants."""
-    return columns_together(flat(memories), flat(gradient)), gradient.sum(axis=(0, 1), dtype=jnp.float32)
+def _dense_gradients(inputs: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
+    """Return the gradients of weight and bias of a dense layer over all timesteps and rows."""
+    flat = (array.reshape(-1, array.shape[-1]) for array in (inputs, gradient))
+    return weight_gradient(*flat), gradient.sum(axis=(0, 1), dtype=jnp.float32)
 
 
-def flat(rows: Float[Array, "time rows size"]) -> Float[Array, "all_rows size"]:
-    """Of all instants one after another."""
-    return rows.reshape(-1, rows.shape[-1])
+gru_scan.defvjp(_gru_scan_fwd, _gru_scan_bwd)
 
 
-remember_all.defvjp(remember_forward, remember_backward)
+def gru_steps(weight: Array, biases: Array, gates: Array, is_first: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Compute `gru_scan` without the GPU kernel; also return the activations of every timestep (see `gru_step`)."""
+
+    def step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
+        gates, is_first = inputs
+        hidden = jnp.where(is_first, 0.0, hidden)
+        hidden, *activations = gru_step(gates + biases[0], matmul(hidden, weight) + biases[1], hidden)
+        return hidden, (hidden.astype(gates.dtype), *activations)
+
+    return jax.lax.scan(step, jnp.zeros((gates.shape[1], len(weight))), (gates, is_first))[1]
 
 
-def remember(
-    weight: Float[Array, "size gates"], biases: Float[Array, "2 gates"], gates: Array, first: Bool[Array, "time rows 1"]
-) -> Float[Array, "time rows size"]:
-    """All memories, one instant after another."""
-    return in_turn(weight, biases, gates, first)[0]
-
-
-def in_turn(weight: Array, biases: Array, gates: Array, first: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """The same, and with each memory what it was made of (see `step`)."""
-
-    def instant(memory: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
-        gates, first = now
-        memory = jnp.where(first, 0.0, memory)
-        memory, *opened = step(gates + biases[0], multiply(memory, weight) + biases[1], memory)
-        return memory, (memory.astype(gates.dtype), *opened)
-
-    return jax.lax.scan(instant, jnp.zeros((gates.shape[1], len(weight))), (gates, first))[1]
-
-
-def trace_back(
+def gru_scan_backward(
     weight: Float[Array, "size gates"],
-    opened: Parts,
-    before: Float[Array, "time rows size"],
-    first: Bool[Array, "time rows 1"],
+    activations: Activations,
+    previous: Float[Array, "time rows size"],
+    is_first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
 ) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
-    """The gradient of the gates' inputs, and that of the memory's part in the new content: one instant before another.
+    """Return the gradient of the gates' inputs, and that of `new_hidden`, the hidden state's part in the new content.
 
-    What a memory is worth in all, through itself and through those after it, times factors that are known beforehand.
+    `previous` is the hidden state that each timestep starts from, after resets. The scan runs from the last timestep to the
+    first and only accumulates the hidden state's total gradient. All derivatives of the gates with respect to their inputs
+    are known before it starts.
     """
-    reset, update, new, new_mem = opened
-    by_new = (1 - update) * (1 - new**2)
-    by_recalled = by_new * new_mem * reset * (1 - reset), (before - new) * update * (1 - update), by_new * reset
+    reset, update, new, new_hidden = activations
+    d_new = (1 - update) * (1 - new**2)
+    d_hidden_gates = d_new * new_hidden * reset * (1 - reset), (previous - new) * update * (1 - update), d_new * reset
 
-    def instant(later: Array, now: tuple[Array, Parts, Array, Array]) -> tuple[Array, Array]:
-        gradient, by_recalled, update, first = now
+    def step(later: Array, inputs: tuple[Array, Activations, Array, Array]) -> tuple[Array, Array]:
+        gradient, d_hidden_gates, update, is_first = inputs
         total = gradient + later
-        recalled = jnp.concatenate([total * part for part in by_recalled], axis=-1)
-        return jnp.where(first, 0.0, total * update + multiply(recalled, weight.T)), total
+        hidden_gates_grad = jnp.concatenate([total * part for part in d_hidden_gates], axis=-1)
+        return jnp.where(is_first, 0.0, total * update + matmul(hidden_gates_grad, weight.T)), total
 
-    nothing = jnp.zeros(gradient.shape[1:])
-    total = jax.lax.scan(instant, nothing, (gradient, by_recalled, update, first), reverse=True)[1]
-    given = jnp.concatenate([total * part for part in (*by_recalled[:2], by_new)], axis=-1)
-    return given.astype(gradient.dtype), (total * by_recalled[2]).astype(gradient.dtype)
+    zeros = jnp.zeros(gradient.shape[1:])
+    total = jax.lax.scan(step, zeros, (gradient, d_hidden_gates, update, is_first), reverse=True)[1]
+    gates_grad = jnp.concatenate([total * part for part in (*d_hidden_gates[:2], d_new)], axis=-1)
+    return gates_grad.astype(gradient.dtype), (total * d_hidden_gates[2]).astype(gradient.dtype)

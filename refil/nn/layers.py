@@ -1,4 +1,4 @@
-"""Maps over rows, initialised as PyTorch does it: every weight and bias uniform within 1/sqrt(fan in)."""
+"""Dense layers, layer normalization and masked softmax, initialized as in PyTorch and written for fast gradients."""
 
 import itertools
 from functools import partial
@@ -6,175 +6,196 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-ALIGNED = 8  # numbers that a GPU's matrix units read at once
-MOST_PIECES = 64  # that many rows are cut into, at most, where a GPU adds up over them
-LARGE = 2**15  # numbers in a sum that give many of a GPU's processors something to do
+ALIGNMENT = 8  # GPU matrix units load this many columns at once
+HIDDEN_LOGIT = -1e9  # logit of masked entries; finite, so that rows without any visible entry have finite gradients
+MAX_SPLITS = 64  # most partial products that `split_k_matmul` cuts a product into
+LARGE_PRODUCT = 2**15  # output elements from which a few batched products keep the whole GPU busy
+
+
+def on_gpu() -> bool:
+    """Return whether computations run on a GPU. Layers ask only here which backend runs."""
+    return jax.default_backend() == "gpu"
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
-    """PyTorch's default for dense and recurrent layers."""
+    """Sample weights uniformly within 1/sqrt(fan_in), PyTorch's default for dense and recurrent layers."""
     bound = fan_in**-0.5
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
-def multiply(rows: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
-    """rows @ weight as one flat product: with more axes, XLA's gradient for the CPU is three times slower."""
-    return multiply_flat(rows.reshape(-1, rows.shape[-1]), weight).reshape(*rows.shape[:-1], weight.shape[-1])
+def masked_softmax(logits: Float[Array, "..."], mask: Bool[Array, "..."]) -> Float[Array, "..."]:
+    """Return the softmax over the last axis of the entries where `mask` is true, and zeros elsewhere.
 
-
-@jax.custom_vjp
-def multiply_flat(rows: Float[Array, "rows inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "rows outputs"]:
-    """The same for rows in a row."""
-    return rows @ weight
-
-
-def multiply_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    """Of both factors."""
-    rows, weight = kept
-    return gradient @ weight.T, columns_together(rows, gradient).astype(weight.dtype)
-
-
-multiply_flat.defvjp(lambda rows, weight: (rows @ weight, (rows, weight)), multiply_backward)
-
-
-@jax.custom_vjp
-def plus(rows: Float[Array, "..."], bias: Float[Array, "..."]) -> Float[Array, "..."]:
-    """rows + bias, which is the same for all rows, and whose gradient is summed up over them in float32.
-
-    In bfloat16 a sum over many rows soon stops growing.
+    It is computed in float32 and returned in the logits' dtype. Rows without a true entry are all zeros.
     """
-    return rows + bias
+    masked = jnp.where(mask, logits.astype(jnp.float32), HIDDEN_LOGIT)
+    return (jax.nn.softmax(masked, axis=-1) * mask).astype(logits.dtype)
 
 
-def plus_backward(bias: Array, gradient: Array) -> tuple[Array, Array]:
-    """Of both."""
-    batch = tuple(range(gradient.ndim - bias.ndim))
-    return gradient, gradient.sum(axis=batch, dtype=jnp.float32).astype(bias.dtype)
+def matmul(inputs: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "*batch outputs"]:
+    """Return inputs @ weight, computed as one 2D product.
 
-
-plus.defvjp(lambda rows, bias: (rows + bias, bias), plus_backward)
+    With more axes, XLA's gradient on CPUs is three times slower. The weight's gradient is accumulated in float32.
+    """
+    return _flat_matmul(inputs.reshape(-1, inputs.shape[-1]), weight).reshape(*inputs.shape[:-1], weight.shape[-1])
 
 
 @jax.custom_vjp
-def relu(rows: Float[Array, "..."]) -> Float[Array, "..."]:
-    """What is above zero. The gradient needs only what came of it, so that a product's kernel can end with it."""
-    return jnp.maximum(rows, 0)
+def _flat_matmul(inputs: Float[Array, "rows inputs"], weight: Float[Array, "inputs outputs"]) -> Float[Array, "rows outputs"]:
+    return inputs @ weight
 
 
-def relu_forward(rows: Array) -> tuple[Array, Array]:
-    """What came of it twice: as such, and for the gradient."""
-    result = relu(rows)
-    return result, result
+def _flat_matmul_bwd(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    inputs, weight = residuals
+    return gradient @ weight.T, weight_gradient(inputs, gradient).astype(weight.dtype)
 
 
-def relu_backward(result: Array, gradient: Array) -> tuple[Array]:
-    """Nothing where nothing came of it."""
-    return (jnp.where(result > 0, gradient, 0),)
+_flat_matmul.defvjp(lambda inputs, weight: (inputs @ weight, (inputs, weight)), _flat_matmul_bwd)
 
 
-relu.defvjp(relu_forward, relu_backward)
-
-
-def columns_together(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
-    """one.T @ other in float32."""
-    if jax.default_backend() == "gpu":
-        return in_pieces(one, other)
-    return jnp.matmul(one.T, other, preferred_element_type=jnp.float32)
+def weight_gradient(
+    inputs: Float[Array, "rows inputs"], gradient: Float[Array, "rows outputs"]
+) -> Float[Array, "inputs outputs"]:
+    """Return inputs.T @ gradient, accumulated in float32: the weight's gradient of a dense layer."""
+    if on_gpu():
+        return split_k_matmul(inputs, gradient)
+    return jnp.matmul(inputs.T, gradient, preferred_element_type=jnp.float32)
 
 
 @jax.custom_batching.custom_vmap
-def in_pieces(one: Float[Array, "rows few"], other: Float[Array, "rows some"]) -> Float[Array, "few some"]:
-    """The same, piece by piece of the many rows, so that all processors of a GPU have something to do.
+def split_k_matmul(left: Float[Array, "rows inputs"], right: Float[Array, "rows outputs"]) -> Float[Array, "inputs outputs"]:
+    """Return left.T @ right, accumulated in float32, as a sum of partial products over equal chunks of the rows.
 
-    XLA would cut them into pieces as well, but of sizes that it first pads both factors for.
+    There are many more rows than outputs, so one product would leave most of a GPU's processors idle. XLA splits such
+    products as well, but into chunks whose sizes force it to pad both factors first.
     """
-    return in_pieces_at_most(MOST_PIECES, one, other)
+    return _split_k_matmul(MAX_SPLITS, left, right)
 
 
-@in_pieces.def_vmap
-def many_in_pieces(count: int, batched: list[bool], one: Array, other: Array) -> tuple[Array, bool]:
-    """Many large sums give the processors enough to do: with fewer pieces each, there is less to write down and add up."""
-    large = one.shape[-1] * other.shape[-1] >= LARGE
-    most = max(1, MOST_PIECES // count) if large else MOST_PIECES
-    return jax.vmap(partial(in_pieces_at_most, most), in_axes=[0 if own else None for own in batched])(one, other), True
+@split_k_matmul.def_vmap
+def _batched_split_k_matmul(batch: int, batched: list[bool], left: Array, right: Array) -> tuple[Array, bool]:
+    # A batch of large products keeps the GPU busy with fewer chunks each, which leaves fewer partial sums to store and add.
+    large = left.shape[-1] * right.shape[-1] >= LARGE_PRODUCT
+    max_splits = max(1, MAX_SPLITS // batch) if large else MAX_SPLITS
+    in_axes = [0 if is_batched else None for is_batched in batched]
+    return jax.vmap(partial(_split_k_matmul, max_splits), in_axes=in_axes)(left, right), True
 
 
-def in_pieces_at_most(most: int, one: Array, other: Array) -> Array:
-    """The same, in as many pieces as divide the rows."""
-    pieces = max(count for count in range(1, most + 1) if len(one) % count == 0)
-    parts = (each.reshape(pieces, len(one) // pieces, -1) for each in (one, other))
-    return jnp.einsum("prf,prs->pfs", *parts, preferred_element_type=jnp.float32).sum(axis=0)
+def _split_k_matmul(max_splits: int, left: Array, right: Array) -> Array:
+    splits = max(count for count in range(1, max_splits + 1) if len(left) % count == 0)
+    chunks = (factor.reshape(splits, len(left) // splits, -1) for factor in (left, right))
+    return jnp.einsum("pri,pro->pio", *chunks, preferred_element_type=jnp.float32).sum(axis=0)
 
 
-def aligned(
-    rows: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, " outputs"]
-) -> tuple[Float[Array, "*batch wider"], Float[Array, "wider outputs"]]:
-    """Two factors of rows @ weight + bias, as wide as a GPU reads best.
+@jax.custom_vjp
+def add_bias(inputs: Float[Array, "..."], bias: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return inputs + bias, broadcast over leading axes. The bias's gradient is accumulated in float32.
 
-    The bias is what a further column of ones is multiplied with. So no kernel is needed to add it, and none to sum up its
-    gradient; what is left up to a good width is zero.
+    A bfloat16 sum over many rows stops growing once its addends are smaller than its rounding error.
     """
-    missing = -(rows.shape[-1] + 1) % ALIGNED
-    ones, none = jnp.ones((*rows.shape[:-1], 1), rows.dtype), jnp.zeros((*rows.shape[:-1], missing), rows.dtype)
-    zeros = jnp.zeros((missing, len(bias)), weight.dtype)
-    return jnp.concatenate([rows, ones, none], axis=-1), jnp.concatenate([weight, bias[None], zeros])
+    return inputs + bias
+
+
+def _add_bias_bwd(bias: Array, gradient: Array) -> tuple[Array, Array]:
+    batch_axes = tuple(range(gradient.ndim - bias.ndim))
+    return gradient, gradient.sum(axis=batch_axes, dtype=jnp.float32).astype(bias.dtype)
+
+
+add_bias.defvjp(lambda inputs, bias: (inputs + bias, bias), _add_bias_bwd)
+
+
+@jax.custom_vjp
+def relu(inputs: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return max(inputs, 0).
+
+    The gradient is computed from the output alone. The input need not be stored, so XLA can fuse the ReLU into the matrix
+    product before it.
+    """
+    return jnp.maximum(inputs, 0)
+
+
+def _relu_fwd(inputs: Array) -> tuple[Array, Array]:
+    outputs = relu(inputs)
+    return outputs, outputs
+
+
+def _relu_bwd(outputs: Array, gradient: Array) -> tuple[Array]:
+    return (jnp.where(outputs > 0, gradient, 0),)
+
+
+relu.defvjp(_relu_fwd, _relu_bwd)
+
+
+def pad_and_merge_bias(
+    inputs: Float[Array, "*batch inputs"], weight: Float[Array, "inputs outputs"], bias: Float[Array, " outputs"]
+) -> tuple[Float[Array, "*batch padded"], Float[Array, "padded outputs"]]:
+    """Return two factors whose product is inputs @ weight + bias, with the inner axis padded to a multiple of `ALIGNMENT`.
+
+    The bias becomes a row of the weight, multiplied by a column of ones in the inputs; the rest of the padding is zero.
+    So the product itself adds the bias, and the weight's gradient contains the bias's: neither needs a kernel.
+    """
+    missing = -(inputs.shape[-1] + 1) % ALIGNMENT
+    batch = inputs.shape[:-1]
+    ones, zeros = jnp.ones((*batch, 1), inputs.dtype), jnp.zeros((*batch, missing), inputs.dtype)
+    zero_rows = jnp.zeros((missing, len(bias)), weight.dtype)
+    return jnp.concatenate([inputs, ones, zeros], axis=-1), jnp.concatenate([weight, bias[None], zero_rows])
 
 
 class Linear(eqx.Module):
-    """rows @ weight + bias."""
+    """A dense layer: inputs @ weight + bias."""
 
     weight: Float[Array, "inputs outputs"]
     bias: Float[Array, " outputs"]
 
-    def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        if jax.default_backend() == "gpu" and rows.shape[-1] % ALIGNED:
-            return multiply(*aligned(rows, self.weight, self.bias))
-        return plus(multiply(rows, self.weight), self.bias)
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        if on_gpu() and inputs.shape[-1] % ALIGNMENT:
+            return matmul(*pad_and_merge_bias(inputs, self.weight, self.bias))
+        return add_bias(matmul(inputs, self.weight), self.bias)
 
-    def then(self, following: "Linear") -> "Linear":
-        """This map and the following one as one map: nothing non-linear stands between them."""
+    def compose(self, following: "Linear") -> "Linear":
+        """Return the one dense layer that equals this layer followed by another, with no activation in between."""
         return Linear(self.weight @ following.weight, self.bias @ following.weight + following.bias)
 
 
 def linear(inputs: int, outputs: int, key: PRNGKeyArray) -> Linear:
-    """A fresh dense layer."""
+    """Initialize a dense layer."""
     key_weight, key_bias = jax.random.split(key)
     return Linear(uniform(key_weight, (inputs, outputs), inputs), uniform(key_bias, (outputs,), inputs))
 
 
 class Mlp(eqx.Module):
-    """Dense layers with ReLU between them."""
+    """Dense layers with a ReLU between each two."""
 
     layers: tuple[Linear, ...]
 
-    def __call__(self, rows: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
         for layer in self.layers[:-1]:
-            rows = relu(layer(rows))
-        return self.layers[-1](rows)
+            inputs = relu(layer(inputs))
+        return self.layers[-1](inputs)
 
 
-def mlp(widths: tuple[int, ...], key: PRNGKeyArray) -> Mlp:
-    """Fresh dense layers from the first of these widths to the last."""
-    keys = jax.random.split(key, len(widths) - 1)
-    return Mlp(tuple(linear(*pair, k) for pair, k in zip(itertools.pairwise(widths), keys, strict=True)))
+def mlp(sizes: tuple[int, ...], key: PRNGKeyArray) -> Mlp:
+    """Initialize an MLP with the given layer sizes, from input to output."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    return Mlp(tuple(linear(*pair, k) for pair, k in zip(itertools.pairwise(sizes), keys, strict=True)))
 
 
 class LayerNorm(eqx.Module):
-    """Rows with mean 0 and variance 1, then scaled and shifted column by column, with PyTorch's epsilon."""
+    """Layer normalization over the last axis, with PyTorch's epsilon, computed in float32."""
 
     scale: Float[Array, " size"]
     shift: Float[Array, " size"]
 
-    def __call__(self, rows: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
-        exact = rows.astype(jnp.float32)
-        centred = exact - exact.mean(axis=-1, keepdims=True)
-        normed = centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    def __call__(self, inputs: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+        exact = inputs.astype(jnp.float32)
+        centered = exact - exact.mean(axis=-1, keepdims=True)
+        normalized = centered * jax.lax.rsqrt((centered**2).mean(axis=-1, keepdims=True) + 1e-5)
         scale, shift = self.scale.astype(jnp.float32), self.shift.astype(jnp.float32)
-        return (normed * scale + shift).astype(rows.dtype)
+        return (normalized * scale + shift).astype(inputs.dtype)
 
 
 def layer_norm(size: int) -> LayerNorm:
-    """A fresh one."""
+    """Initialize a layer normalization with scale 1 and shift 0."""
     return LayerNorm(jnp.ones(size), jnp.zeros(size))

@@ -1,7 +1,7 @@
-"""Entity message passing (Agarwal et al. 2020): agents look at other entities, then talk among themselves in rounds.
+"""Entity message passing (EMP, Agarwal et al. 2020): agents attend to other entities, then exchange messages in rounds.
 
-Messages pass between agents that see each other, so after three rounds an agent may know what only a friend's friend sees:
-of all encoders here this is the one that communicates.
+Messages pass between agents that view each other, so after n rounds an agent may know of entities that only agents n hops
+away can see. This is the only encoder in which agents communicate.
 """
 
 import equinox as eqx
@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.layers import Linear, linear, multiply, relu, uniform
-from refil.nn.softmax import shares
+from refil.nn.layers import Linear, linear, masked_softmax, matmul, relu, uniform
 
 
-class Listening(eqx.Module):
-    """Attention from some rows to others, without biases and without an output layer; who hears nobody gets zeros."""
+class CrossAttention(eqx.Module):
+    """Multi-head attention from one set to another, without biases and without an output layer."""
 
     query: Float[Array, "size size"]
     key_value: Float[Array, "size two_sizes"]
@@ -22,32 +21,31 @@ class Listening(eqx.Module):
 
     def __call__(
         self,
-        own: Float[Array, "*batch agents size"],
+        agents: Float[Array, "*batch agents size"],
         others: Float[Array, "*batch others size"],
-        heard: Bool[Array, "*batch agents others"],
+        views: Bool[Array, "*batch agents others"],
     ) -> Float[Array, "*batch agents size"]:
-        """What each row hears."""
+        """Return what each agent attends to among the others in its view; zeros if it has none in view."""
         if others.shape[-2] == 0:
-            return jnp.zeros_like(own)
-        queries, (keys, values) = self.split(multiply(own, self.query), 1)[0], self.split(multiply(others, self.key_value), 2)
+            return jnp.zeros_like(agents)
+        queries = self._split_heads(matmul(agents, self.query))
+        keys, values = map(self._split_heads, jnp.split(matmul(others, self.key_value), 2, axis=-1))
         logits = queries @ jnp.swapaxes(keys, -2, -1) * queries.shape[-1] ** -0.5
-        return jnp.swapaxes(shares(logits, heard[..., None, :, :]) @ values, -3, -2).reshape(own.shape)
+        return jnp.swapaxes(masked_softmax(logits, views[..., None, :, :]) @ values, -3, -2).reshape(agents.shape)
 
-    def split(self, columns: Float[Array, "*batch rows columns"], parts: int) -> list[Float[Array, "*batch heads rows width"]]:
-        """Columns in equal parts, each of them head by head."""
-        halves = jnp.split(columns, parts, axis=-1)
-        return [jnp.swapaxes(half.reshape(*half.shape[:-1], self.heads, -1), -3, -2) for half in halves]
+    def _split_heads(self, columns: Float[Array, "*batch rows columns"]) -> Float[Array, "*batch heads rows width"]:
+        return jnp.swapaxes(columns.reshape(*columns.shape[:-1], self.heads, -1), -3, -2)
 
 
 class MessageEncoder(eqx.Module):
-    """Agents and other entities are embedded apart; what is heard is joined to what an agent has already."""
+    """EMP's encoder. Agents and other entities have separate embeddings; all message rounds share their weights."""
 
     embed_agents: Linear
     embed_others: Linear
-    look: Listening
-    join: Linear
-    talk: Listening
-    update: Linear
+    entity_attention: CrossAttention
+    entity_merge: Linear
+    message_attention: CrossAttention
+    message_merge: Linear
     rounds: int = eqx.field(static=True)
 
     def __call__(
@@ -56,34 +54,34 @@ class MessageEncoder(eqx.Module):
         views: Bool[Array, "views *batch agents entities"],
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
-        """Each agent's row after all rounds; absent agents are in nobody's view and so are never heard."""
-        agents = views.shape[-2]
-        own = relu(self.embed_agents(inputs[..., :agents, :]))
-        others = relu(self.embed_others(inputs[..., agents:, :]))
-        own, others = (jnp.broadcast_to(rows, (len(views), *rows.shape)) for rows in (own, others))
-        seen = self.look(own, others, views[..., agents:])
-        own = relu(self.join(jnp.concatenate([own, seen], axis=-1)))
+        """Return each agent's encoding after all rounds. Absent agents are in no view, so they send no messages."""
+        count = views.shape[-2]
+        agents = relu(self.embed_agents(inputs[..., :count, :]))
+        others = relu(self.embed_others(inputs[..., count:, :]))
+        agents, others = (jnp.broadcast_to(rows, (len(views), *rows.shape)) for rows in (agents, others))
+        observed = self.entity_attention(agents, others, views[..., count:])
+        agents = relu(self.entity_merge(jnp.concatenate([agents, observed], axis=-1)))
         for _ in range(self.rounds):
-            heard = self.talk(own, own, views[..., :agents])
-            own = relu(self.update(jnp.concatenate([own, heard], axis=-1)))
-        return own if following is None else following(own)
+            received = self.message_attention(agents, agents, views[..., :count])
+            agents = relu(self.message_merge(jnp.concatenate([agents, received], axis=-1)))
+        return agents if following is None else following(agents)
 
 
-def listening(size: int, heads: int, key: PRNGKeyArray) -> Listening:
-    """A fresh layer."""
+def cross_attention(size: int, heads: int, key: PRNGKeyArray) -> CrossAttention:
+    """Initialize a cross-attention layer."""
     key_query, key_rest = jax.random.split(key)
-    return Listening(uniform(key_query, (size, size), size), uniform(key_rest, (size, 2 * size), size), heads)
+    return CrossAttention(uniform(key_query, (size, size), size), uniform(key_rest, (size, 2 * size), size), heads)
 
 
 def message_encoder(inputs: int, size: int, heads: int, rounds: int, key: PRNGKeyArray) -> MessageEncoder:
-    """A fresh encoder; all rounds share their weights."""
+    """Initialize an EMP encoder with the given number of message rounds."""
     keys = jax.random.split(key, 6)
     return MessageEncoder(
         embed_agents=linear(inputs, size, keys[0]),
         embed_others=linear(inputs, size, keys[1]),
-        look=listening(size, heads, keys[2]),
-        join=linear(2 * size, size, keys[3]),
-        talk=listening(size, heads, keys[4]),
-        update=linear(2 * size, size, keys[5]),
+        entity_attention=cross_attention(size, heads, keys[2]),
+        entity_merge=linear(2 * size, size, keys[3]),
+        message_attention=cross_attention(size, heads, keys[4]),
+        message_merge=linear(2 * size, size, keys[5]),
         rounds=rounds,
     )

@@ -1,6 +1,6 @@
-"""Joint values from utilities: a sum (VDN), a weighted sum, and QMIX, the last two with attention hypernetworks."""
+"""Mixing networks: the joint value as a sum (VDN), as a weighted sum, and as QMIX; the last two with set hypernetworks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import equinox as eqx
@@ -8,162 +8,150 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.attention import Reading
-from refil.nn.layers import Linear, linear, relu
-from refil.nn.pooling import PooledReading
-from refil.nn.softmax import HIDDEN
-from refil.nn.utilities import Gather
-from refil.types import Observation, entity_inputs
+from refil.nn.attention import Projected
+from refil.nn.layers import HIDDEN_LOGIT, Linear, linear, relu
+from refil.nn.pooling import PooledProjection
+from refil.nn.utilities import Aggregator, entity_inputs
+from refil.types import Observation
 
 Positive = Literal["softmax", "absolute"]
-AnyReading = Reading | PooledReading
-Making = Callable[[PRNGKeyArray], "Hyper"]  # makes a fresh hypernetwork
+AnyProjection = Projected | PooledProjection
+HypernetFactory = Callable[[PRNGKeyArray], "Hypernet"]
+Factors = Float[Array, "factors *batch agents"]
 
 
-class Hyper(eqx.Module):
-    """A hypernetwork: entities to one row of mixing parameters per agent (paper, supplement).
+class Hypernet(eqx.Module):
+    """A hypernetwork: maps entities to one row of mixing parameters per agent (paper, supplement).
 
-    The paper averages its output over agents and columns where a vector or a number is wanted. Columns are averaged
-    in the weights, before the product. Absent agents count as zeros in averages over agents, as in the authors' code.
+    Where a vector or a scalar is needed, the paper averages the output over agents and columns. Columns are averaged
+    in the weights, before the matrix product. Absent agents count as zeros in averages over agents, as in the authors' code.
     """
 
     embed: Linear
-    gather: Gather
+    aggregator: Aggregator
     output: Linear
 
-    def read(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
-        """One row per agent."""
-        return self.gather.read(relu(self.embed(inputs)), self.output)
+    def project(self, inputs: Float[Array, "*batch entities features"]) -> AnyProjection:
+        """Prepare one row per agent."""
+        return self.aggregator.project(relu(self.embed(inputs)), self.output)
 
-    def read_mean(self, inputs: Float[Array, "*batch entities features"]) -> AnyReading:
-        """One number per agent: the mean of its row."""
+    def project_mean(self, inputs: Float[Array, "*batch entities features"]) -> AnyProjection:
+        """Prepare one number per agent: the mean of its row."""
         mean = Linear(self.output.weight.mean(axis=1, keepdims=True), self.output.bias.mean(keepdims=True))
-        return self.gather.read(relu(self.embed(inputs)), mean)
+        return self.aggregator.project(relu(self.embed(inputs)), mean)
 
 
-def hyper(inputs: int, size: int, outputs: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> Hyper:
-    """A fresh hypernetwork around a fresh layer of this kind."""
-    key_embed, key_gather, key_output = jax.random.split(key, 3)
-    return Hyper(linear(inputs, size, key_embed), gather(key_gather), linear(size, outputs, key_output))
+def hypernet(
+    inputs: int, size: int, outputs: int, aggregator: Callable[[PRNGKeyArray], Aggregator], key: PRNGKeyArray
+) -> Hypernet:
+    """Initialize a hypernetwork with a new aggregator."""
+    key_embed, key_aggregator, key_output = jax.random.split(key, 3)
+    return Hypernet(linear(inputs, size, key_embed), aggregator(key_aggregator), linear(size, outputs, key_output))
 
 
-def over_agents(reading: AnyReading, obs: Observation) -> Float[Array, "*batch size"]:
-    """The mean over agent slots of what is gathered from everything, absent slots counting as zero."""
-    gathered = reading.through(obs.full_view[None])[0].astype(jnp.float32)
-    return jnp.where(obs.agent_present[..., None], gathered, 0.0).mean(axis=-2)
+def mean_over_agents(projection: AnyProjection, obs: Observation) -> Float[Array, "*batch size"]:
+    """Return the mean of all agents' rows under the full view; absent agents count as zeros."""
+    rows = projection.attend(obs.full_view[None])[0].astype(jnp.float32)
+    return jnp.where(obs.agent_present[..., None], rows, 0.0).mean(axis=-2)
 
 
 class Vdn(eqx.Module):
     """The sum of all utilities (Sunehag et al. 2018)."""
 
-    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> None:
-        """Nothing."""
+    def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[tuple[()], tuple[()]]:
+        """A sum has no parameters."""
+        return (), ()
 
-    def values(
-        self, read: None, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
-    ) -> Float[Array, "values ..."]:
+    def value(self, per_factor: tuple[()], shared: tuple[()], utilities: Factors) -> Float[Array, "*batch"]:
         """Absent agents have utility zero."""
-        return jnp.stack([utilities[factors].sum(axis=(0, -1)) for factors in made_of])
+        return utilities.sum(axis=(0, -1))
 
 
-class Weighing(eqx.Module):
-    """What a weighted sum takes from an instant: weights as they are made, who is there, and the state's value."""
+class LinearShared(eqx.Module):
+    """What all factors of a weighted sum share."""
 
-    raw: Float[Array, "factors *batch agents"]
     agent_present: Bool[Array, "*batch agents"]
     bias: Float[Array, "*batch"]
 
 
 class LinearQmix(eqx.Module):
-    """A weighted sum of all factors plus a state value; the weights are positive (the authors' choice for group matching)."""
+    """A sum of all factors with positive weights, plus a state value (the authors' choice for group matching)."""
 
-    weights: Hyper
-    bias: Hyper
+    weights: Hypernet
+    bias: Hypernet
     positive: Positive = eqx.field(static=True)
     last_action_dim: int = eqx.field(static=True)
 
-    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> Weighing:
-        """One weight for each agent and factor."""
+    def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[Factors, LinearShared]:
+        """Return one unnormalized weight for each agent and factor."""
         inputs = entity_inputs(obs, self.last_action_dim)
-        raw = self.weights.read_mean(inputs).through(views)[..., 0].astype(jnp.float32)
-        return Weighing(raw, obs.agent_present, over_agents(self.bias.read_mean(inputs), obs)[..., 0])
+        raw = self.weights.project_mean(inputs).attend(views)[..., 0].astype(jnp.float32)
+        return raw, LinearShared(obs.agent_present, mean_over_agents(self.bias.project_mean(inputs), obs)[..., 0])
 
-    def values(
-        self, read: Weighing, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
-    ) -> Float[Array, "values ..."]:
-        """Weights compete over all factors of all agents present."""
-        positive = AMONG_AGENTS[self.positive]
-        sums = [(positive(read.raw[factors], read.agent_present) * utilities[factors]).sum(axis=(0, -1)) for factors in made_of]
-        return jnp.stack(sums) + read.bias
+    def value(self, per_factor: Factors, shared: LinearShared, utilities: Factors) -> Float[Array, "*batch"]:
+        """The weights of all factors of all present agents compete."""
+        weights = _AGENT_WEIGHTS[self.positive](per_factor, shared.agent_present)
+        return (weights * utilities).sum(axis=(0, -1)) + shared.bias
 
 
-class Layers(eqx.Module):
-    """An instant's two mixing layers, and their biases."""
+class QmixShared(eqx.Module):
+    """The parameters of QMIX that all factors share."""
 
-    first: Float[Array, "factors *batch agents size"]
     first_bias: Float[Array, "*batch size"]
     last: Float[Array, "*batch size"]
     last_bias: Float[Array, "*batch"]
 
 
-class AttentionQmix(eqx.Module):
-    """QMIX (Rashid et al. 2018) with attention hypernetworks: two layers whose weights are positive."""
+class Qmix(eqx.Module):
+    """QMIX (Rashid et al. 2018): two layers with positive weights, which hypernetworks produce from the entities."""
 
-    first: Hyper
-    first_bias: Hyper
-    last: Hyper
-    last_bias: Hyper
+    first: Hypernet
+    first_bias: Hypernet
+    last: Hypernet
+    last_bias: Hypernet
     positive: Positive = eqx.field(static=True)
     last_action_dim: int = eqx.field(static=True)
 
-    def read(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> Layers:
-        """One row of the first layer for each agent and factor."""
-        inputs, positive = entity_inputs(obs, self.last_action_dim), AMONG_COLUMNS[self.positive]
-        return Layers(
-            first=positive(self.first.read(inputs).through(views).astype(jnp.float32)),
-            first_bias=over_agents(self.first_bias.read(inputs), obs),
-            last=positive(over_agents(self.last.read(inputs), obs)),
-            last_bias=over_agents(self.last_bias.read_mean(inputs), obs)[..., 0],
+    def context(
+        self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]
+    ) -> tuple[Float[Array, "factors *batch agents size"], QmixShared]:
+        """Return one row of the first layer for each agent and factor, and the rest."""
+        inputs, positive = entity_inputs(obs, self.last_action_dim), _COLUMN_WEIGHTS[self.positive]
+        first = positive(self.first.project(inputs).attend(views).astype(jnp.float32))
+        return first, QmixShared(
+            first_bias=mean_over_agents(self.first_bias.project(inputs), obs),
+            last=positive(mean_over_agents(self.last.project(inputs), obs)),
+            last_bias=mean_over_agents(self.last_bias.project_mean(inputs), obs)[..., 0],
         )
 
-    def values(
-        self, read: Layers, utilities: Float[Array, "factors *batch agents"], made_of: Sequence[slice]
-    ) -> Float[Array, "values ..."]:
-        """Absent agents have utility zero, so that their weights do not matter."""
-        mixed = utilities[..., None] * read.first
-        hidden = jax.nn.elu(jnp.stack([mixed[factors].sum(axis=(0, -2)) for factors in made_of]) + read.first_bias)
-        return (hidden * read.last).sum(axis=-1) + read.last_bias
+    def value(
+        self, per_factor: Float[Array, "factors *batch agents size"], shared: QmixShared, utilities: Factors
+    ) -> Float[Array, "*batch"]:
+        """Absent agents have utility zero, so that their weights have no effect."""
+        hidden = jax.nn.elu((utilities[..., None] * per_factor).sum(axis=(0, -2)) + shared.first_bias)
+        return (hidden * shared.last).sum(axis=-1) + shared.last_bias
 
 
-def share_among_agents(
-    raw: Float[Array, "factors *batch agents"], acting: Bool[Array, "*batch agents"]
-) -> Float[Array, "factors *batch agents"]:
-    """Softmax over all factors of all agents present."""
-    return jax.nn.softmax(jnp.where(acting, raw, HIDDEN), axis=(0, -1)) * acting
+def _softmax_over_agents(raw: Factors, agent_present: Bool[Array, "*batch agents"]) -> Factors:
+    return jax.nn.softmax(jnp.where(agent_present, raw, HIDDEN_LOGIT), axis=(0, -1)) * agent_present
 
 
-def distance_from_zero(
-    raw: Float[Array, "factors *batch agents"], acting: Bool[Array, "*batch agents"]
-) -> Float[Array, "factors *batch agents"]:
-    """Absolute values; absent agents have utility zero, so that their weights do not matter."""
-    return jnp.abs(raw)
+def _absolute(raw: Factors, agent_present: Bool[Array, "*batch agents"]) -> Factors:
+    return jnp.abs(raw)  # absent agents have utility zero, so that their weights have no effect
 
 
-AMONG_AGENTS: dict[Positive, Callable[[Array, Array], Array]] = {
-    "softmax": share_among_agents,
-    "absolute": distance_from_zero,
-}
-AMONG_COLUMNS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
+_AGENT_WEIGHTS: dict[Positive, Callable[[Array, Array], Array]] = {"softmax": _softmax_over_agents, "absolute": _absolute}
+_COLUMN_WEIGHTS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
 
 
-def attention_qmix(make: Making, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> AttentionQmix:
-    """A fresh attention QMIX mixer."""
-    return AttentionQmix(*map(make, jax.random.split(key, 4)), positive, last_action_dim)
+def qmix(make: HypernetFactory, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> Qmix:
+    """Initialize a QMIX mixing network."""
+    return Qmix(*map(make, jax.random.split(key, 4)), positive, last_action_dim)
 
 
-def linear_qmix(make: Making, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> LinearQmix:
-    """A fresh linear mixer; the columns that its hypernetworks make are averaged into one."""
+def linear_qmix(make: HypernetFactory, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> LinearQmix:
+    """Initialize a weighted sum; the columns that its hypernetworks produce are averaged into one."""
     return LinearQmix(*map(make, jax.random.split(key, 2)), positive, last_action_dim)
 
 
-MIXERS = {"attention": attention_qmix, "linear": linear_qmix}
+MIXERS = {"attention": qmix, "linear": linear_qmix}

@@ -1,4 +1,4 @@
-"""Pooling in place of attention: entities in view are averaged, or their largest features taken (paper, section 4.2)."""
+"""Mean and max pooling over the entities in view, as a replacement for attention (paper, section 4.2)."""
 
 from typing import Literal
 
@@ -9,50 +9,51 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.nn.layers import Linear, linear
 
-Kind = Literal["mean", "max"]
-LOWEST = -1e9
+PoolingKind = Literal["mean", "max"]
+_LOWEST_VALUE = -1e9  # stands in for entities out of view in an exact maximum
 
 
-class PooledReading(eqx.Module):
-    """An instant after the products that no view changes."""
+class PooledProjection(eqx.Module):
+    """Values of all entities, ready to be pooled through any number of views."""
 
     values: Float[Array, "*batch entities size"]
     output: Linear
-    kind: Kind = eqx.field(static=True)
+    kind: PoolingKind = eqx.field(static=True)
     exact: bool = eqx.field(static=True)
 
-    def through(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
-        """What each agent pools from the entities in view; as the authors have it, those out of view count as zeros."""
-        return self.output(self.mean(views) if self.kind == "mean" else self.largest(views))
+    def attend(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents outputs"]:
+        """Return the layer's output for each view.
 
-    def mean(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents size"]:
-        """The mean over all slots, or exactly over what is in view."""
-        seen = views.astype(self.values.dtype)
-        count = jnp.maximum(seen.sum(axis=-1, keepdims=True), 1.0) if self.exact else views.shape[-1]
-        return seen @ self.values / count
+        Entities out of view count as zeros, as in the authors' code, unless `exact`. An agent with nothing in view pools zeros.
+        """
+        return self.output(self._mean(views) if self.kind == "mean" else self._max(views))
 
-    def largest(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents size"]:
-        """The largest of zero and what is in view, or exactly the largest in view."""
-        hidden = LOWEST if self.exact else 0.0
-        pooled = jnp.where(views[..., None], self.values[..., None, :, :], hidden).max(axis=-2)
+    def _mean(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents size"]:
+        weights = views.astype(self.values.dtype)
+        count = jnp.maximum(weights.sum(axis=-1, keepdims=True), 1.0) if self.exact else views.shape[-1]
+        return weights @ self.values / count
+
+    def _max(self, views: Bool[Array, "views *batch agents entities"]) -> Float[Array, "views *batch agents size"]:
+        hidden_value = _LOWEST_VALUE if self.exact else 0.0
+        pooled = jnp.where(views[..., None], self.values[..., None, :, :], hidden_value).max(axis=-2)
         return jnp.where(views.any(axis=-1, keepdims=True), pooled, 0.0)
 
 
 class Pooling(eqx.Module):
-    """A layer over a set that reads like attention does; all agents with the same view pool the same."""
+    """A pooling layer with the interface of `Attention`. It has no queries: agents with equal views get equal outputs."""
 
     value: Linear
     output: Linear
-    kind: Kind = eqx.field(static=True)
+    kind: PoolingKind = eqx.field(static=True)
     exact: bool = eqx.field(static=True)
 
-    def read(self, rows: Float[Array, "*batch entities size"], following: Linear | None = None) -> PooledReading:
-        """Prepare to look at these rows; `following` is a linear layer to apply to what is pooled."""
-        output = self.output if following is None else self.output.then(following)
-        return PooledReading(self.value(rows), output, self.kind, self.exact)
+    def project(self, entities: Float[Array, "*batch entities size"], following: Linear | None = None) -> PooledProjection:
+        """Compute the values of all entities; a dense layer `following` is composed with the output layer."""
+        output = self.output if following is None else self.output.compose(following)
+        return PooledProjection(self.value(entities), output, self.kind, self.exact)
 
 
-def pooling(size: int, kind: Kind, exact: bool, key: PRNGKeyArray) -> Pooling:
-    """A fresh pooling layer."""
+def pooling(size: int, kind: PoolingKind, exact: bool, key: PRNGKeyArray) -> Pooling:
+    """Initialize a pooling layer; `exact` excludes entities out of view instead of counting them as zeros."""
     key_value, key_output = jax.random.split(key)
     return Pooling(linear(size, size, key_value), linear(size, size, key_output), kind, exact)

@@ -1,52 +1,53 @@
-"""Instants in the order of time, for what remembers, and back to where they lie."""
+"""Time-major arrays for recurrent networks, from padded or packed batches and back.
+
+Packing places episodes one after another in a single row of timesteps. Recurrent networks need rows of time instead; the
+`PackIndex` of a batch says where each packed timestep lies in these rows.
+"""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from refil.types import Turns
+from refil.types import PackIndex
+
+TIME_AXIS = 2  # arrays are [views, batch, time, ...]
 
 
-def time_first(turns: Turns | None, leaf: Array, behind: int) -> Array:
-    """What is known of these instants with time as its first axis; `behind` is the number of axes that follow time's.
-
-    Instants on a line are shared out among rows of time; a row's instants that nothing lies on are zero.
-    """
-    axis = leaf.ndim - behind - 1
-    if turns is None:
-        return jnp.moveaxis(leaf, axis, 0)
-    in_turn = move(jnp.moveaxis(leaf, axis, 0).squeeze(axis), *places(turns.turn[0], turns.rows * turns.instants)[::-1])
-    in_turn = in_turn.reshape(turns.instants, turns.rows, *in_turn.shape[1:])
-    return jnp.moveaxis(in_turn, 1, axis)
+def to_time_major(index: PackIndex | None, leaf: Array) -> Array:
+    """Turn `[views, batch, time, ...]` into `[time, views, rows, ...]`; positions without a timestep are zero."""
+    if index is None:
+        return jnp.moveaxis(leaf, TIME_AXIS, 0)
+    packed = jnp.moveaxis(leaf, TIME_AXIS, 0).squeeze(TIME_AXIS)  # [packed timesteps, views, ...]
+    positions, sources = _both_ways(index.position[0], index.rows * index.timesteps)
+    rows = _permute(packed, sources, positions)
+    return jnp.moveaxis(rows.reshape(index.timesteps, index.rows, *rows.shape[1:]), 1, TIME_AXIS)
 
 
-def as_it_was(turns: Turns | None, leaf: Array, behind: int) -> Array:
-    """What `time_first` was done to, `behind` being the same."""
-    axis = leaf.ndim - behind - 1
-    if turns is None:
-        return jnp.moveaxis(leaf, 0, axis)
-    in_turn = jnp.moveaxis(leaf, axis, 1)
-    in_turn = in_turn.reshape(turns.instants * turns.rows, *in_turn.shape[2:])
-    rows = move(in_turn, *places(turns.turn[0], len(in_turn)))
-    return jnp.expand_dims(jnp.moveaxis(rows, 0, axis - 1), axis - 1)
+def from_time_major(index: PackIndex | None, leaf: Array) -> Array:
+    """Invert `to_time_major`."""
+    if index is None:
+        return jnp.moveaxis(leaf, 0, TIME_AXIS)
+    rows = jnp.moveaxis(leaf, TIME_AXIS, 1)
+    rows = rows.reshape(index.timesteps * index.rows, *rows.shape[2:])
+    packed = _permute(rows, *_both_ways(index.position[0], len(rows)))
+    return jnp.expand_dims(jnp.moveaxis(packed, 0, TIME_AXIS - 1), TIME_AXIS - 1)
 
 
-def places(turn: Int[Array, " instants"], turns: int) -> tuple[Int[Array, " instants"], Int[Array, " turns"]]:
-    """Each instant's turn, and each turn's instant; a number too large where there is none."""
-    instants = jnp.full((turns,), len(turn)).at[turn].set(jnp.arange(len(turn)), mode="drop")
-    return turn, instants
+def _both_ways(position: Int[Array, " packed"], size: int) -> tuple[Int[Array, " packed"], Int[Array, " positions"]]:
+    """Return the position of each packed timestep and the timestep at each position; out of range where there is none."""
+    return position, jnp.full((size,), len(position)).at[position].set(jnp.arange(len(position)), mode="drop")
 
 
 @jax.custom_vjp
-def move(rows: Array, source: Int[Array, " to"], back: Int[Array, " from"]) -> Array:
-    """The rows that `source` names, zero where there is no such row; `back` names where each row then is, for the gradient.
+def _permute(rows: Array, source: Int[Array, " to"], inverse: Int[Array, " from"]) -> Array:
+    """Return the rows named by `source`, zero where it is out of range.
 
-    Else the gradient would be added up place by place, in no order.
+    The gradient gathers through `inverse`: a scatter-add would have no fixed order of summation.
     """
     return jnp.take(rows, source, axis=0, mode="fill", fill_value=0)
 
 
-move.defvjp(
-    lambda rows, source, back: (move(rows, source, back), (source, back)),
-    lambda kept, gradient: (move(gradient, *kept[::-1]), None, None),
+_permute.defvjp(
+    lambda rows, source, inverse: (_permute(rows, source, inverse), (source, inverse)),
+    lambda saved, gradient: (_permute(gradient, *saved[::-1]), None, None),
 )

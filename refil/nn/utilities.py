@@ -1,28 +1,48 @@
-"""Utilities: what each action is worth to each agent, from the entities it sees (paper, section 2; methods of section 4)."""
+"""Utilities: each agent's Q-values from the entities it sees (paper, section 2), and how the framework runs them.
+
+`step` advances a utility by one timestep while acting; `unroll` runs it over all timesteps of a batch while learning. Both
+work with any network that follows `refil.types.Utility`, and own what its author need not know about: resets at the start of
+an episode, packed batches, several views, masking of absent agents, number formats, and overlap with other GPU work.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from refil.errors import RefilError
 from refil.nn.attention import Attention
-from refil.nn.gru import Gru, gru
-from refil.nn.kernels.overlap import after, last_to_go_back
-from refil.nn.layers import Linear, linear, relu
+from refil.nn.gru import Gru
+from refil.nn.kernels import overlap
+from refil.nn.layers import Linear, relu
 from refil.nn.pooling import Pooling
-from refil.nn.time_major import as_it_was, time_first
-from refil.types import Beside, Observation, Spec, at_once, entity_inputs, nothing
+from refil.nn.time_major import from_time_major, to_time_major
+from refil.rollout import Policy, epsilon_greedy
+from refil.types import EpisodeBatch, Observation, RecurrentUtility, Utility
 
-Gather = Attention | Pooling
+Aggregator = Attention | Pooling
+Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
+NOISE = 7  # separates the keys of networks that sample from the keys that choose actions
+
+
+def entity_inputs(obs: Observation, last_action_dim: int) -> Float[Array, "*batch entities inputs"]:
+    """Return each entity's features, followed by its last action (one-hot) unless `last_action_dim` is 0."""
+    if last_action_dim == 0:
+        return obs.entities
+    assert obs.last_action is not None
+    one_hot = jnp.arange(last_action_dim) == obs.last_action[..., None]
+    padding = [(0, 0)] * (one_hot.ndim - 2) + [(0, obs.entities.shape[-2] - one_hot.shape[-2]), (0, 0)]
+    return jnp.concatenate([obs.entities, jnp.pad(one_hot, padding).astype(obs.entities.dtype)], axis=-1)
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What each agent makes of the entities in view: one row per agent, through a following linear layer if there is one."""
+    """Maps the entities in view to one vector per agent, through a following linear layer if there is one."""
 
     def __call__(
         self,
@@ -33,10 +53,10 @@ class Encoder(Protocol):
 
 
 class EntityEncoder(eqx.Module):
-    """Embed every entity, gather those in view: one layer, so that nothing out of view can be told on by another entity."""
+    """Embeds every entity and aggregates those in view, in one layer: no entity can leak what another one sees."""
 
     embed: Linear
-    gather: Gather
+    aggregator: Aggregator
 
     def __call__(
         self,
@@ -44,126 +64,195 @@ class EntityEncoder(eqx.Module):
         views: Bool[Array, "views *batch agents entities"],
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
-        """What is gathered has no activation before the following layer."""
-        return self.gather.read(relu(self.embed(inputs)), following).through(views)
+        """There is no activation between the aggregate and the following layer."""
+        return self.aggregator.project(relu(self.embed(inputs)), following).attend(views)
 
 
 class FeedForwardUtility(eqx.Module):
-    """Encode what is in view, score actions: no memory (the authors' choice for group matching)."""
+    """Encodes the entities in view and scores actions, without memory (the authors' choice for group matching)."""
 
-    encode: Encoder
-    score: Linear
+    encoder: Encoder
+    head: Linear
     last_action_dim: int = eqx.field(static=True)
 
-    def start(self, *batch: int) -> Float[Array, "..."]:
-        """Nothing to remember."""
-        return jnp.zeros((*batch, 0))
-
-    def step(
-        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
-    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
-        """Utilities of one instant through what is visible."""
-        return memory, self.unroll(obs, obs.visible[None])[0][0]
-
-    def hidden(
+    def encode(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents size"]:
-        """What is scored."""
-        return relu(self.encode(entity_inputs(obs, self.last_action_dim), views))
+        """Return the features to score."""
+        return relu(self.encoder(entity_inputs(obs, self.last_action_dim), views))
 
-    def unroll(
-        self,
-        obs: Observation,
-        views: Bool[Array, "views *batch agents entities"],
-        key: PRNGKeyArray | None = None,
-        beside: Beside = nothing,
-    ) -> tuple[Float[Array, "views *batch agents actions"], PyTree]:
-        """Utilities of all instants, and what is made beside."""
-        q = self.score(self.hidden(obs, views)).astype(jnp.float32)
-        return jnp.where(obs.agent_present[..., None], q, 0.0), beside(at_once)
-
-
-class Recurrent(eqx.Module):
-    """Encode what is in view and remember it."""
-
-    encode: Encoder
-    digest: Linear
-    remember: Gru
-    last_action_dim: int = eqx.field(static=True)
-
-    def start(self, *batch: int) -> Float[Array, "*batch size"]:
-        """An empty memory."""
-        return jnp.zeros((*batch, self.digest.weight.shape[1]))
-
-    def perceive(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
-    ) -> Float[Array, "views *batch agents size"]:
-        """What each agent makes of an instant, before memory."""
-        return relu(self.encode(entity_inputs(obs, self.last_action_dim), views, self.digest))
-
-    def step(self, memory: Array, obs: Observation) -> Float[Array, "*batch agents size"]:
-        """The memory after one more instant, through what is visible."""
-        return self.remember(self.remember.from_input(self.perceive(obs, obs.visible[None])[0]), memory)
-
-    def unroll(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"], beside: Beside = nothing
-    ) -> tuple[Float[Array, "views *batch time agents size"], PyTree]:
-        """The memory after each instant of whole episodes, each view with a memory of its own; and what is made beside."""
-        shares = self.remember.shares(time_first(obs.turns, self.perceive(obs, views), behind=2))
-        made = beside(partial(after, shares))
-        first = time_first(obs.turns, obs.is_first, behind=0)[:, None, ..., None, None]
-        memories, made = last_to_go_back(self.remember.unroll(shares, first), made)
-        return as_it_was(obs.turns, memories, behind=2), made
+    def q_values(
+        self, features: Float[Array, "views *batch agents size"], obs: Observation
+    ) -> Float[Array, "views *batch agents actions"]:
+        """Score every action."""
+        return self.head(features)
 
 
 class GruUtility(eqx.Module):
-    """Encode what is in view, remember, score actions (the authors' choice for StarCraft)."""
+    """Encodes the entities in view, remembers with a GRU and scores actions (the authors' choice for StarCraft)."""
 
-    trunk: Recurrent
-    score: Linear
+    encoder: Encoder
+    input_proj: Linear
+    gru: Gru
+    head: Linear
+    last_action_dim: int = eqx.field(static=True)
 
-    def start(self, *batch: int) -> Float[Array, "*batch size"]:
-        """An empty memory."""
-        return self.trunk.start(*batch)
+    def initial_state(self, *batch: int) -> Float[Array, "*batch hidden"]:
+        """Return the hidden state before the first timestep."""
+        return jnp.zeros((*batch, self.input_proj.weight.shape[1]))
 
-    def step(
-        self, memory: Array, obs: Observation, key: PRNGKeyArray | None = None
-    ) -> tuple[Array, Float[Array, "*batch agents actions"]]:
-        """The memory after one more instant, and its utilities."""
-        memory = self.trunk.step(memory, obs)
-        return memory, jnp.where(obs.agent_present[..., None], self.score(memory), 0.0)
+    def encode(
+        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
+    ) -> Float[Array, "views *batch agents hidden"]:
+        """Return the inputs of the GRU."""
+        return relu(self.encoder(entity_inputs(obs, self.last_action_dim), views, self.input_proj))
 
-    def hidden(
-        self, obs: Observation, views: Bool[Array, "views *batch time agents entities"]
-    ) -> Float[Array, "views *batch time agents size"]:
-        """What is scored: the memory after each instant."""
-        return self.trunk.unroll(obs, views)[0]
+    def recur(self, state: Array, inputs: Array) -> tuple[Array, Array]:
+        """Return the next hidden state, twice: it is also what is scored."""
+        hidden = self.gru(self.gru.input_proj(inputs), state)
+        return hidden, hidden
 
-    def unroll(
-        self,
-        obs: Observation,
-        views: Bool[Array, "views *batch time agents entities"],
-        key: PRNGKeyArray | None = None,
-        beside: Beside = nothing,
-    ) -> tuple[Float[Array, "views *batch time agents actions"], PyTree]:
-        """Utilities of whole episodes, and what is made beside."""
-        memories, made = self.trunk.unroll(obs, views, beside)
-        return jnp.where(obs.agent_present[..., None], self.score(memories).astype(jnp.float32), 0.0), made
+    def project_inputs(self, inputs: Float[Array, "time *batch hidden"]) -> Float[Array, "time *batch gates"]:
+        """Return the inputs' part of all gates."""
+        return self.gru.project_inputs(inputs)
 
+    def recur_all(
+        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."]
+    ) -> Float[Array, "time *batch hidden"]:
+        """Return the hidden state after every timestep."""
+        return self.gru.unroll(gates, is_first)
 
-def entity_encoder(inputs: int, size: int, gather: Callable[[PRNGKeyArray], Gather], key: PRNGKeyArray) -> EntityEncoder:
-    """A fresh encoder around a fresh layer of this kind."""
-    key_embed, key_gather = jax.random.split(key)
-    return EntityEncoder(linear(inputs, size, key_embed), gather(key_gather))
+    def q_values(
+        self, features: Float[Array, "views *batch agents hidden"], obs: Observation
+    ) -> Float[Array, "views *batch agents actions"]:
+        """Score every action."""
+        return self.head(features)
 
 
-def scoring_utility(
-    spec: Spec, encode: Encoder, recurrent: bool, size: int, memory: int, last_action: bool, key: PRNGKeyArray
-) -> FeedForwardUtility | GruUtility:
-    """A fresh utility on this encoder, with memory or without; `size` is the width of what is encoded."""
-    key_digest, key_memory, key_score = jax.random.split(key, 3)
-    last_action_dim = spec.actions if last_action else 0
-    if not recurrent:
-        return FeedForwardUtility(encode, linear(size, spec.actions, key_score), last_action_dim)
-    trunk = Recurrent(encode, linear(size, memory, key_digest), gru(memory, memory, key_memory), last_action_dim)
-    return GruUtility(trunk, linear(memory, spec.actions, key_score))
+def initial_state(utility: Utility, *batch: int) -> PyTree:
+    """Return the state of a utility before the first timestep; empty for one without memory."""
+    return utility.initial_state(*batch) if isinstance(utility, RecurrentUtility) else ()
+
+
+def step(utility: Utility, state: PyTree, obs: Observation) -> tuple[PyTree, Float[Array, "*batch agents actions"]]:
+    """Advance by one timestep: return the next state, and the Q-values through what is visible."""
+    features = jax.tree.map(lambda leaf: leaf[0], utility.encode(obs, obs.visible[None]))
+    if isinstance(utility, RecurrentUtility):
+        state, features = utility.recur(state, features)
+    q = utility.q_values(jax.tree.map(lambda leaf: leaf[None], features), obs)[0]
+    return state, jnp.where(obs.agent_present[..., None], q, 0.0)
+
+
+def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
+    """Return the epsilon-greedy policy of each seed's model."""
+
+    def policy(
+        state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]
+    ) -> tuple[PyTree, Int[Array, "seeds envs agents"]]:
+        obs = replace(obs, key=jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, NOISE)))(keys))
+        state, q = jax.vmap(lambda model, *now: step(model.utility, *now))(models, state, obs)
+        return state, jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
+
+    return policy
+
+
+def team_state(models: Any, envs: int, agents: int) -> PyTree:
+    """Return the initial state of each seed's team in each environment."""
+    return jax.vmap(lambda model: initial_state(model.utility, envs, agents))(models)
+
+
+def unroll(
+    utility: Utility,
+    batch: EpisodeBatch,
+    views: Bool[Array, "views batch timesteps agents entities"] | None = None,
+    key: PRNGKeyArray | None = None,
+    features: bool = False,
+) -> Any:
+    """Return the Q-values of all timesteps, `[batch, time + 1, agents, actions]`.
+
+    With `views` the result has them as its first axis, and each view has a state of its own; without, agents see what is
+    visible. `key` is for networks that sample. With `features` the result is the pair of Q-values and features.
+    """
+    several = batch.observations.visible[None] if views is None else views
+    q, found, _ = unroll_overlapped(utility, batch, several, key, lambda barrier: None)
+    result = (q, found) if features else q
+    return jax.tree.map(lambda leaf: leaf[0], result) if views is None else result
+
+
+def unroll_overlapped(
+    utility: Utility,
+    batch: EpisodeBatch,
+    views: Bool[Array, "views batch timesteps agents entities"],
+    key: PRNGKeyArray | None,
+    overlapped: Callable[[Barrier], PyTree],
+) -> tuple[Float[Array, "views batch timesteps agents actions"], PyTree, PyTree]:
+    """Return Q-values, features, and the result of other work that overlaps with the recurrent scan.
+
+    `overlapped(barrier)` does that work; what it passes through the barrier waits until the scan can start.
+    """
+    obs = batch.observations
+    if key is not None:
+        obs = replace(obs, key=timestep_keys(batch, key))
+    inputs = utility.encode(obs, views)
+    features, other = inputs, None
+    if not isinstance(utility, RecurrentUtility):
+        other = overlapped(_no_barrier)
+    else:
+        index = batch.pack_index
+        inputs = jax.tree.map(partial(to_time_major, index), inputs)
+        is_first = to_time_major(index, obs.is_first[None])[..., None, None]
+        features, other = _recur(utility, inputs, is_first, (len(views), views.shape[-2]), overlapped)
+        features = jax.tree.map(partial(from_time_major, index), features)
+    q = utility.q_values(features, obs)
+    expected = (*views.shape[:-1], obs.available.shape[-1])
+    if jnp.shape(q) != expected:
+        raise RefilError(f"q_values of {type(utility).__name__} must return shape {expected}, not {jnp.shape(q)}")
+    return jnp.where(obs.agent_present[..., None], q.astype(jnp.float32), 0.0), features, other
+
+
+def _recur(
+    utility: RecurrentUtility,
+    inputs: PyTree,
+    is_first: Bool[Array, "time 1 rows 1 1"],
+    sizes: tuple[int, int],
+    overlapped: Callable[[Barrier], PyTree],
+) -> tuple[PyTree, PyTree]:
+    """Return the features of all timesteps, time-major, and the overlapped work: with a fused kernel if there is one."""
+    if hasattr(utility, "recur_all"):
+        inputs = utility.project_inputs(inputs)
+        other = overlapped(partial(overlap.barrier, inputs))
+        return overlap.backward_first(utility.recur_all(inputs, is_first), other)
+    return _scan(utility, inputs, is_first, sizes), overlapped(_no_barrier)
+
+
+def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tuple[int, int]) -> PyTree:
+    """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
+    views, agents = sizes
+    exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
+    start = utility.initial_state(views, is_first.shape[2], agents)
+
+    def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
+        inputs, is_first = now
+        working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, utility)
+        reset = jax.tree.map(lambda old, first: jnp.where(_like(is_first, old), first, old), state, start)
+        after, features = working.recur(reset, inputs)
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
+
+    return jax.lax.scan(timestep, start, (inputs, is_first))[1]
+
+
+def _like(is_first: Bool[Array, "1 rows 1 1"], leaf: Array) -> Array:
+    return is_first.reshape(is_first.shape[:2] + (1,) * (leaf.ndim - 2))
+
+
+def _no_barrier(values: PyTree) -> PyTree:
+    return values
+
+
+def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
+    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
+    is_first = batch.observations.is_first
+    here = jnp.arange(is_first.size).reshape(is_first.shape)
+    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
+    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
+    return fold(batch.episode_id, here - start)

@@ -1,138 +1,118 @@
-"""What is to be trained: an environment, a method and all options, by name; and what that builds."""
+"""The config of a run: environment, method and all options, by name; how it is stored, and what it builds."""
 
 import dataclasses
+import difflib
+import importlib
 import json
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError
-from refil.settings import NonNegativeFloat
-from refil.training import setup
-from refil.training.setup import Loop, Schedule
-from refil.types import Defaults, Env, Method, MethodInfo, Model, Observation, without_dead
+from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
+from refil.training import flags
+from refil.training.replay.config import ReplayConfig
+from refil.training.setup import Setup, TrainConfig
+from refil.types import Env, EnvDefaults, Method, MethodInfo, Observation
 
-PRODUCTS = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}  # in JAX's words
-ACTIVATIONS = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
-SAME_BYTES = "--xla_gpu_deterministic_ops=true"
-CACHE = Path.home() / ".cache" / "refil"  # of compiled programs, unless JAX_COMPILATION_CACHE_DIR says where
-Precision = Literal["float32", "tf32", "bf16"]
+VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
-CHANGEABLE = ("--steps", "--save-every", "--condense", "--stop-after", "--tensorboard", "--wandb")  # on resuming a run
+COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
+# Options that version 0.1 had under another name.
+RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
 
 
 @dataclass(frozen=True)
-class Options(Schedule):
-    """Options of a run."""
+class OutputConfig:
+    """Options of what a run writes, and when it stops; they may change when a run is resumed."""
 
-    save_every: NonNegativeFloat = 5.0  # minutes between saves
-    condense: bool = False  # save of episodes only what they can be played again from: of battles a fortieth
-    stop_after: NonNegativeFloat | None = None  # minutes, compiling included, after which to save and stop this time
-    tensorboard: bool = False  # write TensorBoard events into the run's folder
-    wandb: str | None = None  # log to this Weights & Biases project
-    precision: Precision = "float32"  # of products on a GPU, bf16 of rows too (authors: float32)
-    deterministic: bool = False  # the same bytes on every run on a GPU too, for some speed (a CPU gives them anyway)
-    env: Any = None  # options of the environment
-    method: Any = None  # options of the method
+    log_every: PositiveInt = 200  # Episodes between lines in metrics.jsonl
+    save_every: NonNegativeFloat = 5.0  # Minutes between checkpoints
+    # Compress the replay buffer in checkpoints: store initial state, key, actions and rewards, and re-simulate the
+    # episodes on resume (40 times smaller for battles)
+    compact_checkpoints: bool = False
+    stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
+    tensorboard: bool = False  # Write TensorBoard event files into the run's folder
+    wandb: str | None = None  # Name of a Weights & Biases project to log to
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Names and options."""
+class Choice:
+    """A plug-in by its name, and its options."""
 
-    env: str
-    method: str
-    options: Options
+    name: tyro.conf.Suppress[tyro.conf.Fixed[str]]
+    options: Inline[Any]
 
-    def prepare_device(self) -> None:
-        """Set what JAX takes from outside; nothing may have run on the device yet."""
-        flags = os.environ.get("XLA_FLAGS", "")
-        if self.options.deterministic and SAME_BYTES not in flags:
-            os.environ["XLA_FLAGS"] = f"{flags} {SAME_BYTES}"
-        jax.config.update("jax_default_matmul_precision", PRODUCTS[self.options.precision])
-        if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
-            jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute there
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the options as plain values."""
+        return {"name": self.name} | dataclasses.asdict(self.options)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that determines a run."""
+
+    env: Choice
+    method: Choice
+    algorithm: Flat[Any] = field(default_factory=ReplayConfig)
+    train: Flat[TrainConfig] = field(default_factory=TrainConfig)
+    output: Flat[OutputConfig] = field(default_factory=OutputConfig)
+
+    def with_options(
+        self, env_options: dict[str, Any] | None = None, method_options: dict[str, Any] | None = None, **changes: Any
+    ) -> "RunConfig":
+        """Return a copy with other options; `changes` are fields of `train`, `algorithm` or `output`."""
+        env = settings.from_json(self.env.options, env_options or {}, ("env",))
+        method = settings.from_json(self.method.options, method_options or {}, ("method",))
+        groups = _group_by_section(self, changes)
+        sections = {name: settings.from_json(getattr(self, name), values, (name,)) for name, values in groups.items()}
+        return replace(self, env=replace(self.env, options=env), method=replace(self.method, options=method), **sections)
 
     def build_env(self) -> Env:
-        """The environment, on a device that is set for it: building may put arrays there, after which flags go unread."""
-        self.prepare_device()
-        env = plugins.load(ENVS, self.env).build(self.options.env)
-        return WithoutDead(env) if self.options.mask_dead else env
+        """Build the environment; JAX is configured first, because building may already create arrays on the device."""
+        flags.configure(self.train.precision, self.train.deterministic)
+        env = plugins.load(ENVS, self.env.name).build(self.env.options)
+        return MaskDead(env) if self.train.mask_dead else env
 
-    def build(self) -> Loop:
-        """The environment, the method and their schedule."""
+    def build(self) -> Setup:
+        """Build the environment and the method, and check that all sizes fit."""
         env = self.build_env()
-        setup.check(self.options, env.spec.horizon)
-        method = plugins.load(METHODS, self.method).build(self.options.method, env.spec)
-        check_method(method, self.method)
-        return Loop(env, method, self.options, ACTIVATIONS[self.options.precision])
+        _check_sizes(self, env.spec.horizon)
+        method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
+        check_method(method, self.method.name)
+        return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
 
-    def parts(self) -> dict[str, Any]:
-        """The environment and the method, as plain values."""
-        env, method = (dataclasses.asdict(part) for part in (self.options.env, self.options.method))
-        return {"env": {"name": self.env} | env, "method": {"name": self.method} | method}
+    def algorithm_module(self) -> Any:
+        """Return the module that trains the method."""
+        return importlib.import_module(f"refil.training.{algorithm_name(self.method.name)}.loop")
 
     def to_json(self) -> str:
-        """Text that `read` turns back, but for when to stop, which holds for one process."""
-        options = dataclasses.replace(self.options, stop_after=None)
-        return json.dumps(dataclasses.asdict(options) | self.parts(), indent=2) + "\n"
+        """Return the text that `read` parses; `stop_after` is not stored because it holds for one process only."""
+        sections = {name: dataclasses.asdict(getattr(self, name)) for name in ("algorithm", "train", "output")}
+        sections["output"].pop("stop_after")
+        values = {"version": VERSION, "env": self.env.to_dict(), "method": self.method.to_dict()} | sections
+        return json.dumps(values, indent=2) + "\n"
 
 
-def check_method(method: Any, name: str) -> None:
-    """Refuse sizes that cannot be, and what is no method."""
-    if not isinstance(method, Method):
-        raise RefilError(f"build of {name} gave {type(method).__name__} instead of refil.types.Method")
-    model = jax.eval_shape(lambda: method.init(jax.random.key(0)))
-    if not isinstance(model, Model):
-        raise RefilError(f"init of {name} gave {type(model).__name__} instead of refil.types.Model")
-    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            where = jax.tree_util.keystr(path)
-            raise RefilError(f"the model of {name} has {leaf.dtype} in {where}; what is not learned is eqx.field(static=True)")
-
-
-@dataclass(frozen=True)
-class WithoutDead:
-    """An environment whose dead entities are absent."""
-
-    alive: Env
-
-    def __post_init__(self) -> None:
-        for name in ("spec", "tasks", "task_names", "reset", "step", "scene"):
-            if hasattr(self.alive, name):  # not every environment can be drawn
-                object.__setattr__(self, name, getattr(self.alive, name))
-
-    def observe(self, state: Any) -> Observation:
-        """What the living see of the living."""
-        return without_dead(self.alive.observe(state))
-
-
-def card(method: str) -> MethodInfo:
-    """A method's row in the paper's table; one that brings none along goes by its own name."""
-    return getattr(plugins.load(METHODS, method), "INFO", MethodInfo(method, "", ""))
-
-
-def label(method: str) -> str:
-    """What the paper calls a method."""
-    return card(method).label
-
-
-def default(env: str, method: str) -> Experiment:
-    """The paper's settings for an environment and a method; files of one's own are found from any folder then."""
-    env, method = plugins.located(env), plugins.located(method)
+def default(env: str, method: str) -> RunConfig:
+    """Return the default config of an environment and a method: the paper's where the paper has them."""
+    env, method = plugins.absolute_name(env), plugins.absolute_name(method)
     env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
-    under: Defaults = getattr(env_module, "DEFAULTS", Defaults())
-    options = Options(env=env_module.Config(), method=settings.apply_defaults(method_module.Config(), under))
-    return Experiment(env, method, settings.apply_defaults(options, under))
+    env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
+    return RunConfig(
+        env=Choice(env, env_module.Config()),
+        method=Choice(method, settings.apply_defaults(method_module.Config(), env_defaults)),
+        algorithm=settings.apply_defaults(ReplayConfig(), env_defaults),
+        train=settings.apply_defaults(TrainConfig(), env_defaults),
+    )
 
 
-def read(text: str, source: str) -> Experiment:
-    """The experiment that `to_json` wrote; `source` is where the text came from."""
+def read(text: str, source: str) -> RunConfig:
+    """Parse a stored config, also one that version 0.1 wrote; `source` names the file in errors."""
     try:
         values = json.loads(text)
         env, method = dict(values.pop("env")), dict(values.pop("method"))
@@ -140,24 +120,116 @@ def read(text: str, source: str) -> Experiment:
     except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise RefilError(f"{source} is not a config of refil: {error}") from error
     try:
-        experiment = default(*names)
-        options = settings.from_json(experiment.options, values | {"env": env, "method": method})
+        config = default(*names)
+        version = values.pop("version", 1)
+        if version not in (1, VERSION):
+            raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")
+        sections = _group_by_section(config, values) if version == 1 else values
+        return replace(
+            config,
+            env=replace(config.env, options=settings.from_json(config.env.options, env, ("env",))),
+            method=replace(config.method, options=settings.from_json(config.method.options, method, ("method",))),
+            **_read_sections(config, sections),
+        )
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
-    return dataclasses.replace(experiment, options=options)
 
 
-def differences(saved: Experiment, asked: Experiment) -> dict[str, tuple[Any, Any]]:
-    """In what two experiments differ, as typed, with both values; options only where environment and method are the same."""
-    names = {"ENV": (saved.env, asked.env), "--method": (saved.method, asked.method)}
-    other = {name: pair for name, pair in names.items() if pair[0] != pair[1]}
-    return other or settings.differences(saved.options, asked.options)
+def differences(saved: RunConfig, asked: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the options that differ, by path, with both values; only the names if environment or method differ."""
+    names = {"env.name": (saved.env.name, asked.env.name), "method.name": (saved.method.name, asked.method.name)}
+    return {path: pair for path, pair in names.items() if pair[0] != pair[1]} or settings.differences(saved, asked)
 
 
-def continued(saved: Experiment, asked: Experiment) -> Experiment:
-    """The saved experiment with what was asked for, where that may change in a run under way."""
-    for name, (old, new) in differences(saved, asked).items():
-        if name not in CHANGEABLE:
-            allowed = ", ".join(CHANGEABLE)
-            raise RefilError(f"a run cannot go on with another {name} ({new} instead of {old}); only {allowed} may change")
+def is_changeable(path: str) -> bool:
+    """Return whether an option may change when a run is resumed."""
+    return path == "train.steps" or path.startswith("output.")
+
+
+CHANGEABLE = ("train.steps", *(f"output.{each.name}" for each in dataclasses.fields(OutputConfig)))
+
+
+def resumed(saved: RunConfig, asked: RunConfig) -> RunConfig:
+    """Return the config to resume a run with; raise if an option differs that may not change."""
+    for path, (old, new) in differences(saved, asked).items():
+        if not is_changeable(path):
+            raise RefilError(f"cannot resume with {path} {new} instead of {old}; only {', '.join(CHANGEABLE)} may change")
     return asked
+
+
+def algorithm_name(method: str) -> str:
+    """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
+    return getattr(plugins.load(METHODS, method), "ALGORITHM", "replay")
+
+
+def method_info(name: str) -> MethodInfo:
+    """Return a method's row in the paper's table; a method without one is labeled by its name."""
+    return getattr(plugins.load(METHODS, name), "INFO", MethodInfo(name, "", ""))
+
+
+def label(name: str) -> str:
+    """Return the paper's name of a method."""
+    return method_info(name).label
+
+
+def check_method(method: Any, name: str) -> None:
+    """Raise if a plug-in did not build a method, or if its model cannot be trained."""
+    if not isinstance(method, Method):
+        raise RefilError(f"build of {name} returned {type(method).__name__} instead of refil.types.Method")
+    model = jax.eval_shape(lambda: method.init(jax.random.key(0)))
+    if not hasattr(model, "utility"):
+        raise RefilError(f"init of {name} returned {type(model).__name__}, which has no attribute 'utility'")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            where = jax.tree_util.keystr(path)
+            advice = "fields that are not learned must be eqx.field(static=True)"
+            raise RefilError(f"the model of {name} has {leaf.dtype} in {where}; {advice}")
+
+
+@dataclass(frozen=True)
+class MaskDead:
+    """An environment whose dead entities are absent, as if their slots were padding."""
+
+    env: Env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    def observe(self, state: Any) -> Observation:
+        """Observe the living entities only."""
+        obs = self.env.observe(state)
+        if obs.alive is None:
+            return obs
+        both = obs.alive[: obs.visible.shape[-2], None] & obs.alive[None, :]
+        return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)
+
+
+def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    section = {
+        each.name: name for name in ("algorithm", "train", "output") for each in dataclasses.fields(getattr(config, name))
+    }
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        current = RENAMED.get(name, name)
+        if current not in section:
+            close = difflib.get_close_matches(current, section, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise RefilError(f"unknown option {name!r}; {hint}Available: {', '.join(sorted(section))}")
+        groups.setdefault(section[current], {})[current] = value
+    return groups
+
+
+def _read_sections(config: RunConfig, sections: dict[str, Any]) -> dict[str, Any]:
+    known = ("algorithm", "train", "output")
+    for name in sections:
+        if name not in known:
+            raise RefilError(f"the config has no section {name!r}; available: env, method, {', '.join(known)}")
+    return {name: settings.from_json(getattr(config, name), values, (name,)) for name, values in sections.items()}
+
+
+def _check_sizes(config: RunConfig, horizon: int) -> None:
+    if config.train.steps < horizon:
+        raise RefilError(f"train.steps {config.train.steps} is less than one episode ({horizon} steps)")
+    for path, size in (("algorithm.batch", config.algorithm.batch), ("train.envs", config.train.envs)):
+        if size > config.algorithm.buffer:
+            raise RefilError(f"{path} {size} is more than algorithm.buffer {config.algorithm.buffer}")

@@ -1,15 +1,16 @@
-"""How well models do when they act greedily; playing is training's own `collect` without random actions."""
+"""Evaluation: how well teams do when they act greedily."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PyTree
 
-from refil import rollout
-from refil.types import Env, Model, Trajectory
+from refil.nn.utilities import team_policy, team_state
+from refil.rollout import rollout, rollout_random_tasks
+from refil.types import Env, Trajectory
 
 
-class Score(eqx.Module):
+class EvalResult(eqx.Module):
     """Means over the episodes of each seed."""
 
     win_rate: Float[Array, " seeds"]
@@ -17,29 +18,27 @@ class Score(eqx.Module):
     length_mean: Float[Array, " seeds"]
 
 
-def greedy(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Score:
-    """So many episodes of each seed's model, every task equally likely; `keys` has one key per seed."""
-    return score(rollout.random_tasks(env, models, episodes, jnp.zeros(keys.shape), keys))
+def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"], epsilon: float = 0.0) -> EvalResult:
+    """Play `episodes` episodes with each seed's model on uniformly sampled tasks; with epsilon 1 actions are random."""
+    policy = team_policy(models, jnp.full(keys.shape, epsilon))
+    state = team_state(models, episodes, env.spec.agents)
+    return summarize(rollout_random_tasks(env, policy, state, episodes, keys))
 
 
-def by_task(env: Env, models: Model, episodes: int, keys: Key[Array, " seeds"]) -> Int[Array, "tasks seeds"]:
-    """How many of so many episodes of every task each seed's model wins; one task after another, for the memory's sake."""
+def evaluate_by_task(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]) -> Int[Array, "tasks seeds"]:
+    """Return how many of `episodes` episodes of every task each seed's model wins; tasks run one after another to save memory."""
+    policy = team_policy(models, jnp.zeros(keys.shape))
+    state = team_state(models, episodes, env.spec.agents)
 
     def wins(task: Int[Array, ""]) -> Int[Array, " seeds"]:
-        own = jax.vmap(lambda key: jax.random.fold_in(key, task))(keys)
-        return rollout.collect(env, models, jnp.full((len(keys), episodes), task), jnp.zeros(keys.shape), own).won.sum(axis=1)
+        task_keys = jax.vmap(lambda key: jax.random.fold_in(key, task))(keys)
+        return rollout(env, policy, state, jnp.full((len(keys), episodes), task), task_keys).won.sum(axis=1)
 
     return jax.lax.map(wins, jnp.arange(len(env.task_names)))
 
 
-def exploring(env: Env, model: Model, episodes: int, key: PRNGKeyArray) -> Score:
-    """So many episodes in which every action is left to chance, whatever the model."""
-    models = jax.tree.map(lambda leaf: leaf[None], model)
-    return score(rollout.random_tasks(env, models, episodes, jnp.ones(1), key[None]))
-
-
-def score(trajectories: Trajectory) -> Score:
-    """What came of recorded episodes."""
+def summarize(trajectories: Trajectory) -> EvalResult:
+    """Return the means over recorded episodes."""
     valid = trajectories.valid
     returns = jnp.where(valid, trajectories.rewards, 0.0).sum(axis=-1)
-    return Score(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1))
+    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1))

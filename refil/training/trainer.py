@@ -1,248 +1,266 @@
-"""Trains: calls the loop on the device, and between calls reports, evaluates and saves. The only file that does."""
+"""The trainer: calls the compiled programs of an algorithm, and between calls logs, evaluates and saves.
+
+It knows no algorithm: it calls `init`, `play`, `learn` and `models` of the one that the method asks for, and treats the rest
+of the training state as an opaque pytree. It installs no signal handlers and prints nothing, so that it also runs in notebooks and
+outside the main thread.
+"""
 
 import math
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from refil.errors import RefilError
-from refil.storage import loggers, run_dir
-from refil.storage.progress import Display
-from refil.training import devices, evaluation, setup
-from refil.training.config import Experiment
+from refil.rollout import derive_keys
+from refil.storage.run_dir import RunDir
+from refil.training import counters, devices, evaluation
+from refil.training.config import RunConfig
 from refil.training.devices import Devices
-from refil.training.replay import compression, loop
-from refil.training.replay.compression import Condensed, Uncondensed
-from refil.training.replay.loop import TrainState
-from refil.training.setup import Loop
+from refil.training.setup import EVALUATE, Setup
 
-WHOLE_AT_ONCE = 16  # episodes that are saved whole come in so many
-
-
-def run(experiment: Experiment, folder: run_dir.Run, resume: bool = False) -> bool:
-    """Train until the steps are done (True) or something stops it (False); either way everything is saved."""
-    with ExitStack() as stack:
-        logs = loggers.open_all(experiment, folder.path, stack)
-        display = stack.enter_context(Display(experiment.options.steps * experiment.options.seeds))
-        stopped = stack.enter_context(stop_requests(experiment.options.stop_after, display.tell))
-        threads = stack.enter_context(ThreadPoolExecutor())
-        return Session(experiment, folder, display, logs, threads).go_on(resume, stopped)
+Line = dict[str, Any]
+Logger = Callable[[Line], None]
+EVALUATED = ("win_rate", "return_mean", "length_mean")
 
 
-class Session:
-    """One process's share of a run."""
+class Progress(Protocol):
+    """Shows the progress of training."""
+
+    def message(self, text: str) -> None: ...
+    def log(self, text: str) -> None: ...
+    def refresh(self, done: int, numbers: dict[str, float]) -> None: ...
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def message(self, text: str) -> None:
+        """Ignore a message for the user."""
+
+    def log(self, text: str) -> None:
+        """Ignore a line of the log."""
+
+    def refresh(self, done: int, numbers: dict[str, float]) -> None:
+        """Ignore the number of steps made."""
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The result of training: `models` have the seeds as their first axis; `metrics` are the lines logged by this call."""
+
+    finished: bool
+    metrics: list[Line]
+    models: Any
+    seeds: list[int]
+    setup: Setup
+
+
+def train(
+    config: RunConfig,
+    run: RunDir | None = None,
+    resume: bool = False,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
+    loggers: Sequence[Logger] = (),
+    init: Any = None,
+) -> TrainResult:
+    """Train until all steps are made or `should_stop` returns true; either way the state is saved if there is a run folder.
+
+    `init` is a model to start every seed from.
+    """
+    with ThreadPoolExecutor() as threads:
+        return Trainer(config, run, progress or NoProgress(), loggers, threads).run(resume, should_stop, init)
+
+
+class Trainer:
+    """Training of one run in one process."""
 
     def __init__(
         self,
-        experiment: Experiment,
-        folder: run_dir.Run,
-        display: Display,
-        logs: list[loggers.Log],
+        config: RunConfig,
+        run: RunDir | None,
+        progress: Progress,
+        loggers: Sequence[Logger],
         threads: ThreadPoolExecutor,
     ) -> None:
-        self.folder, self.display, self.logs, self.threads = folder, display, logs, threads
-        self.experiment = experiment
-        loop_ = self.loop = experiment.build()
-        self.devices = Devices(loop_.schedule.seeds)
-        self.play = devices.jit(self.devices.each(partial(loop.play_on, loop_)))
-        self.learn = devices.jit(self.devices.each(partial(loop.learn_from, loop_)), donate_argnums=0)
-        self.report = jax.jit(partial(loop.report, loop_), donate_argnums=0)
-        self.due = jax.jit(lambda training: (loop.line_due(loop_, training), loop.eval_due(loop_, training)))
-        self.epsilon = jax.jit(partial(loop.epsilon, loop_.schedule))
-        self.score = devices.jit(self.devices.each(partial(score, loop_)))
-        self.play_again = devices.jit(partial(compression.play_again, loop_.env))
-        self.differing, self.leave, self.put_back = map(
-            jax.jit, (compression.differing, compression.leave, compression.put_back)
-        )
+        self.config, self.run_dir, self.progress, self.loggers, self.threads = config, run, progress, loggers, threads
+        setup = self.setup = config.build()
+        algorithm = self.algorithm = config.algorithm_module()
+        self.devices = Devices(setup.train.seeds)
+        self.play = devices.jit(self.devices.shard_mapped(partial(algorithm.play, setup)))
+        self.learn = devices.jit(self.devices.shard_mapped(partial(algorithm.learn, setup)), donate_argnums=0)
+        self.evaluate = devices.jit(self.devices.shard_mapped(partial(_evaluate, algorithm, setup)))
+        self.due = jax.jit(partial(_due, setup, config.output.log_every))
+        self.mark_logged = jax.jit(partial(counters.mark_logged, setup.train, config.output.log_every))
+        self.scalars = jax.jit(partial(algorithm.scalars, setup))
         self.copy = jax.jit(partial(jax.tree.map, jnp.copy))
+        self.compressor = algorithm.compressor(setup)
         self.saving: Future[None] | None = None
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         self.latest: dict[str, float] = {}
+        self.lines: list[Line] = []
 
     @property
     def seconds(self) -> float:
-        """Wall time of the run, earlier processes included."""
-        return time.monotonic() - self.began
+        """The wall time of the run, including earlier processes."""
+        return time.monotonic() - self.started
 
-    def go_on(self, resume: bool, stopped: Callable[[], bool]) -> bool:
-        """Play, learn, report and save until done or stopped."""
-        opened, schedule = time.monotonic(), self.loop.schedule
-        training, saved_at = self.start(resume), time.monotonic()
-        if self.done(training):
-            self.complete_models(training)
-            return True  # and what was saved of it stays as it is
-        self.folder.keep_experiment(self.experiment)  # now that it goes on, as it was asked for
-        self.display.say(f"compiled after {saved_at - opened:.1f} s")
-        played = self.play(training)
-        while not self.done(training) and not stopped():
-            training = self.learn(training, played)
-            played = self.play(training)  # at once: the device need not wait while Python looks at what there is to report
-            training = self.write_lines(training)
-            self.display.show(int(np.minimum(training.env_steps, schedule.steps).sum()), self.latest)
+    def run(self, resume: bool, should_stop: Callable[[], bool], init: Any) -> TrainResult:
+        """Play, learn, log and save until finished or stopped."""
+        opened = time.monotonic()
+        state, saved_at = self.start(resume, init), time.monotonic()
+        if self.finished(state):
+            self.complete_models(state)
+            return self.result(state)
+        if self.run_dir:
+            self.run_dir.write_config(self.config)
+        self.progress.log(f"compiled after {saved_at - opened:.1f} s")
+        played = self.play(state)
+        while not self.finished(state) and not should_stop():
+            state = self.learn(state, played)
+            played = self.play(state)  # the device works on this while Python logs
+            state = self.log(state)
+            self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).sum()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()
                 saved_at = time.monotonic()
-            if not self.saving and time.monotonic() - saved_at > 60 * schedule.save_every:
-                self.save(training)
+            if not self.saving and time.monotonic() - saved_at > 60 * self.config.output.save_every:
+                self.save(state)
         self.finish_saving()
-        self.save(training)
+        self.save(state)
         self.finish_saving()
-        return self.done(training)
+        return self.result(state)
 
-    def done(self, training: TrainState) -> bool:
-        """Whether all seeds have made their steps."""
-        return bool(np.asarray(training.env_steps).min() >= self.loop.schedule.steps)
+    def finished(self, state: Any) -> bool:
+        """Return whether all seeds have made their steps."""
+        return bool(np.asarray(state.counters.env_steps).min() >= self.setup.train.steps)
 
-    def start(self, resume: bool) -> TrainState:
-        """A fresh state, or the saved one, and all that takes long compiled, unless there is nothing left to do."""
-        begin = jax.jit(partial(loop.begin, self.loop)).lower()
-        devices.check_room(begin.out_info, len(self.devices))
-        like = self.devices.shapes_shared_out(begin.out_info)
-        if resume and self.folder.saved:
-            training = self.devices.share_out(self.restored(like))
-            if not self.done(training):
-                self.compile(training)
-            return training
-        if kept := self.folder.restart():
-            self.display.tell(f"Nothing was saved to go on from: training begins anew. What was there is in {kept}")
-        begun = self.threads.submit(lambda: begin.compile()())
-        self.compile(like)
-        return self.devices.share_out(begun.result())
+    def result(self, state: Any) -> TrainResult:
+        """Return the models and metrics."""
+        models, seeds = jax.device_get(self.algorithm.models(state)), np.asarray(state.counters.seed).tolist()
+        return TrainResult(self.finished(state), self.lines, models, seeds, self.setup)
 
-    def restored(self, like: TrainState) -> TrainState:
-        """What was saved of a state like this."""
-        whole = self.folder.episodes_whole
-        if whole is not None:
-            episodes, places = like.replay.trajectories, jax.ShapeDtypeStruct((whole,), jnp.int32)
-            condensed = jax.eval_shape(partial(compression.condense, self.loop.env), episodes)
-            like = with_episodes(like, (condensed, jax.eval_shape(compression.leave, episodes, places)))
-        saved, seconds = self.folder.restore(like)
-        self.began -= seconds
-        saved = jax.tree.map(jnp.asarray, saved)
-        if whole is not None:
-            condensed, left = saved.replay.trajectories
-            saved = with_episodes(saved, self.put_back(self.play_again(condensed, saved.replay.inserted), left))
-        return saved
+    def start(self, resume: bool, init: Any) -> Any:
+        """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
+        new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
+        devices.check_device_memory(new.out_info, len(self.devices))
+        shapes = self.devices.sharded_shapes(new.out_info)
+        if self.run_dir and resume and self.run_dir.has_checkpoint:
+            state = self.devices.shard(self.restore(self.run_dir, shapes))
+            if not self.finished(state):
+                self.compile(state)
+            return state
+        if self.run_dir and (archived := self.run_dir.archive_unsaved()):
+            self.progress.message(f"There is no checkpoint, so training starts again; earlier files are in {archived}")
+        started = self.threads.submit(lambda: new.compile()())
+        self.compile(shapes)
+        return self.devices.shard(started.result())
 
-    def compile(self, training: TrainState) -> None:
-        """Compile what every run calls, for a state like this; all else is compiled when it is first called."""
-        played = self.devices.shapes_shared_out(loop.shapes_played(self.loop, training))
-        self.learn, self.play, self.score, self.report, self.due, self.epsilon = devices.compiled(
-            (self.learn, training, played),
-            *((each, training) for each in (self.play, self.score, self.report, self.due, self.epsilon)),
+    def restore(self, run: RunDir, shapes: Any) -> Any:
+        """Return the state of the last checkpoint."""
+        uncompressed = run.num_uncompressed
+        if uncompressed is not None:
+            shapes = self.compressor.shapes(shapes, uncompressed)
+        state, seconds = run.load_checkpoint(shapes, self.config)
+        self.started -= seconds
+        state = jax.tree.map(jnp.asarray, state)
+        return state if uncompressed is None else self.compressor.decompress(state)
+
+    def compile(self, state: Any) -> None:
+        """Compile the programs that every run calls; others compile when they are first called."""
+        played = self.devices.sharded_shapes(self.algorithm.rollout_shapes(self.setup, state))
+        counts = state.counters
+        self.learn, self.play, self.evaluate, self.scalars, self.due, self.mark_logged = devices.compile_all(
+            (self.learn, state, played),
+            *((each, state) for each in (self.play, self.evaluate, self.scalars)),
+            *((each, counts) for each in (self.due, self.mark_logged)),
         )
 
-    def write_lines(self, training: TrainState) -> TrainState:
-        """Write a line for every seed that has one due, with an evaluation where that is due."""
-        line_due, eval_due = (np.asarray(flags) for flags in self.due(training))
-        if not line_due.any():
-            return training
-        counts = {name: np.asarray(getattr(training, name)) for name in ("seed", "env_steps", "episodes")}
-        counts |= {"updates": np.asarray(training.learner.updates), "epsilon": np.asarray(self.epsilon(training))}
-        metrics, updates = jax.device_get((training.metrics, training.updates_since))
-        scores = jax.device_get(self.score(training)) if eval_due.any() else None
+    def log(self, state: Any) -> Any:
+        """Log a line of metrics for every seed that has one due, with an evaluation where that is due."""
+        log_due, eval_due = (np.asarray(flags) for flags in self.due(state.counters))
+        if not log_due.any():
+            return state
+        counts, scalars = jax.device_get((state.counters, self.scalars(state)))
+        results = jax.device_get(self.evaluate(state)) if eval_due.any() else None
         lines = []
-        for row in np.flatnonzero(line_due):
-            line = {name: values[row].item() for name, values in counts.items()}
-            line |= {name: (sums[row] / updates[row]).item() if updates[row] else None for name, sums in metrics.items()}
+        for row in np.flatnonzero(log_due):
+            line = {name: getattr(counts, name)[row].item() for name in ("seed", "env_steps", "episodes", "updates")}
+            line |= {name: values[row].item() for name, values in scalars.items()}
+            updates = counts.updates_since_log[row]
+            line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
             if eval_due[row]:
-                line |= {name: getattr(scores, name)[row].item() for name in ("win_rate", "return_mean", "length_mean")}
+                line |= {name: getattr(results, name)[row].item() for name in EVALUATED}
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
-        self.check(lines)
-        self.folder.append(lines)
-        for log in self.logs:
-            for line in lines:
-                log(line)
-        self.latest |= means(lines)
-        return self.report(training)
+        self.write(lines)
+        return replace(state, counters=self.mark_logged(state.counters))
 
-    def check(self, lines: list[dict[str, Any]]) -> None:
-        """Refuse to go on with numbers that are none."""
+    def write(self, lines: list[Line]) -> None:
+        """Append lines to the metrics and hand them to the loggers; raise if a loss is not finite."""
         for line in lines:
             if line["loss"] is not None and not math.isfinite(line["loss"]):
+                where = f"; the last checkpoint in {self.run_dir.path} is intact" if self.run_dir else ""
                 raise RefilError(
-                    f"the loss of seed {line['seed']} is {line['loss']} after {line['env_steps']} steps; "
-                    f"what was saved before is intact in {self.folder.path}. Try a lower --lr than {self.loop.schedule.lr}"
+                    f"the loss of seed {line['seed']} is {line['loss']} after {line['env_steps']} steps{where}. "
+                    f"Try a learning rate below {getattr(self.config.algorithm, 'lr', 'the current one')}"
                 )
+        self.lines += lines
+        if self.run_dir:
+            self.run_dir.append_metrics(lines)
+        for logger in self.loggers:
+            for line in lines:
+                logger(line)
+        self.latest |= _means(lines)
 
-    def save(self, training: TrainState) -> None:
-        """Begin to save everything, unless it is broken; the device meanwhile goes on with the original of this copy."""
-        if not bool(jnp.isfinite(training.learner.parameters).all()):
-            raise RefilError("a model holds numbers that are not finite; it is not saved, and what was saved before is intact")
-        self.saving = self.threads.submit(self.write, self.copy(training), self.seconds, self.folder.metrics_bytes)
+    def save(self, state: Any) -> None:
+        """Start to save a copy of the state in the background, unless the models are not finite."""
+        if not self.run_dir:
+            return
+        if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state.learner.parameters)):
+            raise RefilError("a model is not finite; it was not saved, and the last checkpoint is intact")
+        self.saving = self.threads.submit(
+            self.write_checkpoint, self.run_dir, self.copy(state), self.seconds, self.run_dir.metrics_bytes
+        )
 
     def finish_saving(self) -> None:
-        """Wait until what was begun is written, and hand on what went wrong."""
+        """Wait for a save in progress, and raise what went wrong in it."""
         if self.saving:
             self.saving.result()
         self.saving = None
 
-    def write(self, training: TrainState, seconds: float, metrics_bytes: int) -> None:
-        """Write all that training goes on from, after so many seconds and bytes of metrics, and the models."""
-        models, seeds, whole = training.learner.model, np.asarray(training.seed).tolist(), None
-        if self.loop.schedule.condense:
-            condensed, left = self.condensed(training)
-            training, whole = with_episodes(training, (condensed, left)), len(left.places)
-        self.folder.save_models(models, seeds, self.experiment)  # first: where training is saved as done, so are its models
-        self.folder.save(training, seconds, metrics_bytes, whole)
+    def write_checkpoint(self, run: RunDir, state: Any, seconds: float, metrics_bytes: int) -> None:
+        """Write the models, then the checkpoint: a checkpoint of a finished run implies its models."""
+        models, seeds, uncompressed = self.algorithm.models(state), np.asarray(state.counters.seed).tolist(), None
+        if self.config.output.compact_checkpoints:
+            state, uncompressed = self.compressor.compress(state)
+        run.save_models(models, seeds, self.config)
+        run.save_checkpoint(state, self.config, seconds, metrics_bytes, uncompressed)
 
-    def complete_models(self, training: TrainState) -> None:
-        """Write the models of a finished run, if there are some that somebody has left away."""
-        seeds = np.asarray(training.seed).tolist()
-        if not set(seeds) <= set(self.folder.seeds):
-            self.folder.save_models(training.learner.model, seeds, self.experiment)
-
-    def condensed(self, training: TrainState) -> tuple[Condensed, Uncondensed]:
-        """All episodes in little space, and those whole that would not come back to the last bit."""
-        episodes = training.replay.trajectories
-        condensed = compression.condense(self.loop.env, episodes)
-        places = np.flatnonzero(self.differing(self.play_again(condensed, training.replay.inserted), episodes))
-        # A few sizes only, since each is compiled for; some episodes are then kept twice.
-        return condensed, self.leave(episodes, np.resize(places, -(-len(places) // WHOLE_AT_ONCE) * WHOLE_AT_ONCE))
+    def complete_models(self, state: Any) -> None:
+        """Write the models of a finished run again if some are missing."""
+        seeds = np.asarray(state.counters.seed).tolist()
+        if self.run_dir and not set(seeds) <= set(self.run_dir.seeds):
+            self.run_dir.save_models(self.algorithm.models(state), seeds, self.config)
 
 
-def with_episodes(training: TrainState, episodes: PyTree) -> TrainState:
-    """The same with its episodes in another form."""
-    return eqx.tree_at(lambda each: each.replay.trajectories, training, episodes)
+def _evaluate(algorithm: Any, setup: Setup, state: Any) -> evaluation.EvalResult:
+    keys = derive_keys(state.counters.seed, EVALUATE, state.counters.env_steps)
+    return evaluation.evaluate(setup.env, algorithm.models(state), setup.train.eval_episodes, keys)
 
 
-def score(loop_: Loop, training: TrainState) -> evaluation.Score:
-    """A greedy evaluation of every seed's model as it is now."""
-    keys = setup.derive_keys(training.seed, setup.EVALUATE, training.env_steps)
-    return evaluation.greedy(loop_.env, training.learner.model, loop_.schedule.eval_episodes, keys)
+def _due(setup: Setup, log_every: int, counts: counters.Counters) -> tuple[jax.Array, jax.Array]:
+    return counters.log_due(setup.train, log_every, counts), counters.eval_due(setup.train, counts)
 
 
-def means(lines: list[dict[str, Any]]) -> dict[str, float]:
-    """The numbers to watch, averaged over the seeds that have them."""
+def _means(lines: list[Line]) -> dict[str, float]:
+    """Return the numbers to show, averaged over the seeds that have them."""
     values = {name: [line[name] for line in lines if line.get(name) is not None] for name in ("loss", "win_rate")}
     return {name: sum(found) / len(found) for name, found in values.items() if found}
-
-
-@contextmanager
-def stop_requests(minutes: float | None, tell: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Whether it is time to stop: after so many minutes, or on Ctrl-C or SIGTERM (a second one stops without saving)."""
-    asked: list[int] = []
-    end = time.monotonic() + 60 * minutes if minutes is not None else math.inf
-
-    def ask(number: int, frame: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-        tell("Stopping as soon as this can be saved; once more to stop without saving.")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked) or time.monotonic() > end
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -83,8 +83,8 @@ def memories_by_hand(trunk, obs):
         seen = np.maximum(dense(trunk.digest, gathered_by_hand(trunk.encode, read_by_hand(now, 5), now.visible)), 0)
         if now.last_action[0] < 0:
             memory = np.zeros_like(seen)
-        reset, update, new = np.split(dense(trunk.remember.from_input, seen), 3, axis=1)
-        old_reset, old_update, old_new = np.split(dense(trunk.remember.from_memory, memory), 3, axis=1)
+        reset, update, new = np.split(dense(trunk.remember.input_proj, seen), 3, axis=1)
+        old_reset, old_update, old_new = np.split(dense(trunk.remember.hidden_proj, memory), 3, axis=1)
         new, update = np.tanh(new + gate(reset + old_reset) * old_new), gate(update + old_update)
         memory = (1 - update) * new + update * memory
         memories.append(memory)
@@ -388,11 +388,11 @@ def emp_by_hand(net: messages.MessageEncoder, inputs, view, rounds):
     agents = view.shape[0]
     own = np.maximum([dense(net.embed_agents, row) for row in inputs[:agents]], 0)
     others = np.maximum([dense(net.embed_others, row) for row in inputs[agents:]], 0)
-    seen = [listen(net.look, own[a], others, view[a, agents:]) for a in range(agents)]
-    own = np.maximum([dense(net.join, np.concatenate([own[a], seen[a]])) for a in range(agents)], 0)
+    seen = [listen(net.entity_attention, own[a], others, view[a, agents:]) for a in range(agents)]
+    own = np.maximum([dense(net.entity_merge, np.concatenate([own[a], seen[a]])) for a in range(agents)], 0)
     for _ in range(rounds):
-        heard = [listen(net.talk, own[a], own, view[a, :agents]) for a in range(agents)]
-        own = np.maximum([dense(net.update, np.concatenate([own[a], heard[a]])) for a in range(agents)], 0)
+        heard = [listen(net.message_attention, own[a], own, view[a, :agents]) for a in range(agents)]
+        own = np.maximum([dense(net.message_merge, np.concatenate([own[a], heard[a]])) for a in range(agents)], 0)
     return own
 
 
@@ -524,7 +524,7 @@ def test_pooling_counts_what_is_unseen_as_zeros_unless_it_is_exact():
         ("max", True): [3.0, -2.0],
     }
     for (kind, exact), expected in cases.items():
-        got = Pooling(identity, identity, kind, exact).read(rows).through(view)[0]
+        got = Pooling(identity, identity, kind, exact).project(rows).attend(view)[0]
         np.testing.assert_allclose(got, [expected, [0.0, 0.0]], rtol=1e-6)
 
 

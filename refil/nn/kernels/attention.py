@@ -1,8 +1,8 @@
-"""Gathering what is in view as one GPU kernel forward and one back: `attention.gather` says what is computed.
+"""Attention through several views as one GPU kernel forward and one backward. `refil.nn.attention` defines what they compute.
 
-An instant is small (8 agents, 16 entities), so that batched products and the transposes around them move far more than they
-compute. Here a program takes one instant, or a few small ones side by side, through all heads and views, straight from where
-the projections lie; the way back works the weights out again instead of storing them.
+One timestep is small (8 agents, 16 entities): batched matrix products and the transposes around them would move far more data
+than they compute with. Here one program of the kernel takes one timestep, or a few small ones stacked, through all heads and
+views, and reads the projections where they lie. The backward kernel recomputes the attention weights instead of storing them.
 """
 
 from functools import partial
@@ -13,200 +13,195 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int, Int8
 
-from refil.nn.kernels.pallas import LEAST, available, power_of_two, triton
-from refil.nn.softmax import shares
+from refil.nn.kernels.pallas import MIN_BLOCK, available, is_power_of_two, triton
+from refil.nn.layers import masked_softmax
 
 
-def fits(views: Array, size: int, heads: int, gained: int) -> bool:
-    """Whether the kernels can be used for these sizes."""
+def fits(views: Array, size: int, heads: int, value_dim: int) -> bool:
+    """Return whether the kernels support these sizes and can run here."""
     width = size // heads
-    blocks = all(map(power_of_two, (views.shape[-1], width, gained)))
-    return available() and blocks and width >= LEAST and (gained >= LEAST or gained == 1)
+    blocks = all(map(is_power_of_two, (views.shape[-1], width, value_dim)))
+    return available() and blocks and width >= MIN_BLOCK and (value_dim >= MIN_BLOCK or value_dim == 1)
 
 
-class Plan(NamedTuple):
-    """How many instants a program takes, and where in their rows and columns each part lies."""
+class _Plan(NamedTuple):
+    """How many timesteps a program takes, and where their parts lie in its rows and columns."""
 
-    together: int
+    timesteps: int
     agents: int
     entities: int
     size: int
     heads: int
-    gained: int
-    summed: bool
+    value_dim: int
+    sum_heads: bool
 
     @property
     def rows(self) -> int:
-        """Of a program."""
-        return self.together * self.entities
+        return self.timesteps * self.entities
 
     @property
     def outputs(self) -> int:
-        """Columns of what is gathered."""
-        return self.gained if self.summed else self.gained * self.heads
+        return self.value_dim if self.sum_heads else self.value_dim * self.heads
 
     def columns(self, part: int, head: Int[Array, ""]) -> pl.Slice:
-        """Of a head's queries (part 0), keys (1) or gains (2)."""
-        width = self.gained if part == 2 else self.size // self.heads
+        """Return the columns of a head's queries (part 0), keys (1) or values (2)."""
+        width = self.value_dim if part == 2 else self.size // self.heads
         return pl.ds(part * self.size + head * width, width)
 
-    def agents_rows(self, ref, view: int, head: Int[Array, ""] | int):
-        """Where a head's gains through a view are or go, for each row of a program; and which rows are agents with gains."""
-        row, column = jnp.arange(self.rows), jnp.arange(self.gained)
-        place, first = row // self.entities * self.agents + row % self.entities, 0 if self.summed else head * self.gained
-        acting = jnp.broadcast_to((row % self.entities < self.agents)[:, None], (self.rows, self.gained))
-        return ref.at[view, place[:, None], first + column[None, :]], acting
+    def agent_rows(self, ref, view: int, head: Int[Array, ""] | int):
+        """Return each row's place in an output of agents only, for one view and head, and the mask of rows that are agents."""
+        row, column = jnp.arange(self.rows), jnp.arange(self.value_dim)
+        place = row // self.entities * self.agents + row % self.entities
+        first_column = 0 if self.sum_heads else head * self.value_dim
+        is_agent = jnp.broadcast_to((row % self.entities < self.agents)[:, None], (self.rows, self.value_dim))
+        return ref.at[view, place[:, None], first_column + column[None, :]], is_agent
 
 
-def planned(views: Array, size: int, heads: int, gained: int, summed: bool) -> Plan:
-    """Enough instants to fill the matrix units."""
+def _plan(views: Array, size: int, heads: int, value_dim: int, sum_heads: bool) -> _Plan:
     agents, entities = views.shape[-2:]
-    return Plan(max(1, LEAST // entities), agents, entities, size, heads, gained, summed)
+    timesteps = max(1, MIN_BLOCK // entities)  # enough to fill the matrix units
+    return _Plan(timesteps, agents, entities, size, heads, value_dim, sum_heads)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4, 5, 6))
-@partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))  # so that layers of one size are written as a kernel once
-def gather(
-    projected: Float[Array, "instants entities columns"],
-    views: Bool[Array, "views instants agents entities"],
+@partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))  # so that layers of the same size are lowered to one kernel
+def attend(
+    projections: Float[Array, "timesteps entities columns"],
+    views: Bool[Array, "views timesteps agents entities"],
     size: int,
     heads: int,
-    gained: int,
-    summed: bool,
+    value_dim: int,
+    sum_heads: bool,
     interpret: bool,
-) -> Float[Array, "views instants agents outputs"]:
-    """`attention.gather`, for one axis of instants."""
-    plan = planned(views, size, heads, gained, summed)
-    rows, seen = in_programs(projected, plan), in_view(views, plan)
-    gathered = pl.pallas_call(
-        partial(gather_program, plan),
-        out_shape=jax.ShapeDtypeStruct((len(views), len(rows), plan.together * plan.agents, plan.outputs), projected.dtype),
+) -> Float[Array, "views timesteps agents outputs"]:
+    """Compute `refil.nn.attention.attend` for a single batch axis; `interpret` runs the kernel on a CPU, for tests."""
+    plan = _plan(views, size, heads, value_dim, sum_heads)
+    rows, masks = _stack_timesteps(projections, plan), _block_masks(views, plan)
+    attended = pl.pallas_call(
+        partial(_attend_program, plan),
+        out_shape=jax.ShapeDtypeStruct((len(views), len(rows), plan.timesteps * plan.agents, plan.outputs), projections.dtype),
         grid=(len(rows),),
-        in_specs=[of_program(rows), of_views(seen)],
-        out_specs=pl.BlockSpec((len(views), None, plan.together * plan.agents, plan.outputs), lambda i: (0, i, 0, 0)),
-        compiler_params=warps(plan),
+        in_specs=[_program_spec(rows), _views_spec(masks)],
+        out_specs=pl.BlockSpec((len(views), None, plan.timesteps * plan.agents, plan.outputs), lambda i: (0, i, 0, 0)),
+        compiler_params=_compiler_params(plan),
         interpret=interpret,
-    )(rows, seen)
-    return gathered.reshape(len(views), -1, plan.agents, plan.outputs)[:, : views.shape[1]]
+    )(rows, masks)
+    return attended.reshape(len(views), -1, plan.agents, plan.outputs)[:, : views.shape[1]]
 
 
-def gather_forward(
-    projected: Array, views: Array, size: int, heads: int, gained: int, summed: bool, interpret: bool
+def _attend_fwd(
+    projections: Array, views: Array, size: int, heads: int, value_dim: int, sum_heads: bool, interpret: bool
 ) -> tuple[Array, tuple[Array, Array]]:
-    """What is gathered, and what its gradient needs: no more than what it was gathered from."""
-    return gather(projected, views, size, heads, gained, summed, interpret), (projected, views)
+    return attend(projections, views, size, heads, value_dim, sum_heads, interpret), (projections, views)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def gather_backward(
-    size: int, heads: int, gained: int, summed: bool, interpret: bool, kept: tuple[Array, Array], gradient: Array
+def _attend_bwd(
+    size: int, heads: int, value_dim: int, sum_heads: bool, interpret: bool, residuals: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, None]:
-    """The projections' gradient."""
-    projected, views = kept
-    plan = planned(views, size, heads, gained, summed)
-    rows, seen = in_programs(projected, plan), in_view(views, plan)
-    wanted = jax.vmap(partial(in_programs, plan=plan))(gradient)
-    by_rows = pl.pallas_call(
-        partial(gather_program_back, plan),
+    projections, views = residuals
+    plan = _plan(views, size, heads, value_dim, sum_heads)
+    rows, masks = _stack_timesteps(projections, plan), _block_masks(views, plan)
+    gradients = jax.vmap(partial(_stack_timesteps, plan=plan))(gradient)
+    rows_grad = pl.pallas_call(
+        partial(_backward_program, plan),
         out_shape=jax.ShapeDtypeStruct(rows.shape, rows.dtype),
         grid=(len(rows),),
-        in_specs=[of_program(rows), of_views(seen), of_views(wanted)],
-        out_specs=of_program(rows),
-        compiler_params=warps(plan, at_least=2 if rows.dtype == jnp.float32 else 1),  # float32 overflows one's registers
+        in_specs=[_program_spec(rows), _views_spec(masks), _views_spec(gradients)],
+        out_specs=_program_spec(rows),
+        # In float32, the registers of a single warp would overflow.
+        compiler_params=_compiler_params(plan, min_warps=2 if rows.dtype == jnp.float32 else 1),
         interpret=interpret,
-    )(rows, seen, wanted)
-    return by_rows.reshape(-1, *projected.shape[1:])[: len(projected)], None
+    )(rows, masks, gradients)
+    return rows_grad.reshape(-1, *projections.shape[1:])[: len(projections)], None
 
 
-gather.defvjp(gather_forward, gather_backward)
+attend.defvjp(_attend_fwd, _attend_bwd)
 
 
-def in_programs(rows: Float[Array, "instants rows columns"], plan: Plan) -> Float[Array, "programs together columns"]:
-    """Instants that a program takes together, one under another; the last may want some more."""
-    padded = jnp.pad(rows, [(0, -len(rows) % plan.together), (0, 0), (0, 0)])
-    return padded.reshape(-1, plan.together * rows.shape[1], rows.shape[2])
+def _stack_timesteps(rows: Float[Array, "timesteps rows columns"], plan: _Plan) -> Float[Array, "programs stacked columns"]:
+    """Stack the rows of each program's timesteps; the last program is padded with zeros."""
+    padded = jnp.pad(rows, [(0, -len(rows) % plan.timesteps), (0, 0), (0, 0)])
+    return padded.reshape(-1, plan.timesteps * rows.shape[1], rows.shape[2])
 
 
-def in_view(
-    views: Bool[Array, "views instants agents entities"], plan: Plan
-) -> Int8[Array, "views programs together_entities together_entities"]:
-    """Who sees whom among all rows of a program: nobody sees another instant, and only agents see."""
-    padding = [(0, 0), (0, -views.shape[1] % plan.together), (0, plan.entities - plan.agents), (0, 0)]
-    seen = jnp.pad(views, padding).reshape(len(views), -1, plan.together, plan.entities, 1, plan.entities)
-    same = jnp.eye(plan.together, dtype=bool)[:, None, :, None]
-    return (seen & same).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
+def _block_masks(
+    views: Bool[Array, "views timesteps agents entities"], plan: _Plan
+) -> Int8[Array, "views programs stacked stacked"]:
+    """Return masks between all rows of a program: false across timesteps, and for rows that are not agents."""
+    padding = [(0, 0), (0, -views.shape[1] % plan.timesteps), (0, plan.entities - plan.agents), (0, 0)]
+    masks = jnp.pad(views, padding).reshape(len(views), -1, plan.timesteps, plan.entities, 1, plan.entities)
+    same_timestep = jnp.eye(plan.timesteps, dtype=bool)[:, None, :, None]
+    return (masks & same_timestep).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
 
 
-def warps(plan: Plan, at_least: int = 1) -> "triton.CompilerParams":
-    """One for each 16 rows: fewer rows cannot be shared out among the matrix units."""
-    return triton.CompilerParams(num_warps=min(8, max(at_least, plan.rows // LEAST)))
+def _compiler_params(plan: _Plan, min_warps: int = 1) -> "triton.CompilerParams":
+    # One warp for each 16 rows: a warp's matrix unit does not take fewer.
+    return triton.CompilerParams(num_warps=min(8, max(min_warps, plan.rows // MIN_BLOCK)))
 
 
-def of_program(rows: Array) -> pl.BlockSpec:
-    """A program's rows."""
+def _program_spec(rows: Array) -> pl.BlockSpec:
     return pl.BlockSpec((None, *rows.shape[1:]), lambda i: (i, 0, 0))
 
 
-def of_views(rows: Array) -> pl.BlockSpec:
-    """A program's rows in all views."""
+def _views_spec(rows: Array) -> pl.BlockSpec:
     return pl.BlockSpec((len(rows), None, *rows.shape[2:]), lambda i: (0, i, 0, 0))
 
 
-def product(left: Array, right: Array) -> Array:
-    """left @ right in float32, also where what the matrix units cannot take is one wide."""
+def _dot(left: Array, right: Array) -> Array:
+    """Return left @ right in float32, also where an axis has length 1, which the matrix units do not support."""
     if left.shape[1] > 1 and right.shape[1] > 1:
         return jnp.dot(left, right, preferred_element_type=jnp.float32)
     left, right = left.astype(jnp.float32), right.astype(jnp.float32)
     return left * right if left.shape[1] == 1 else (left * right.T).sum(axis=1, keepdims=True)
 
 
-def gather_program(plan: Plan, rows_ref, seen_ref, gathered_ref) -> None:
-    """A program's instants."""
-    views = range(len(seen_ref))
-    seen = [seen_ref[view] != 0 for view in views]
+def _attend_program(plan: _Plan, rows_ref, masks_ref, attended_ref) -> None:
+    views = range(len(masks_ref))
+    masks = [masks_ref[view] != 0 for view in views]
 
     def write(view: int, head: Int[Array, ""] | int, values: Array) -> None:
-        where, acting = plan.agents_rows(gathered_ref, view, head)
-        triton.store(where, values.astype(gathered_ref.dtype), mask=acting)
+        place, is_agent = plan.agent_rows(attended_ref, view, head)
+        triton.store(place, values.astype(attended_ref.dtype), mask=is_agent)
 
     def add_head(head: Int[Array, ""], totals: list[Array]) -> list[Array]:
-        queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
-        logits = product(queries, keys.T) * queries.shape[1] ** -0.5
-        gathered = [product(shares(logits, each).astype(gains.dtype), gains) for each in seen]
-        if plan.summed:
-            return [total + each for total, each in zip(totals, gathered, strict=True)]
+        queries, keys, values = (rows_ref[:, plan.columns(part, head)] for part in range(3))
+        logits = _dot(queries, keys.T) * queries.shape[1] ** -0.5
+        attended = [_dot(masked_softmax(logits, mask).astype(values.dtype), values) for mask in masks]
+        if plan.sum_heads:
+            return [total + each for total, each in zip(totals, attended, strict=True)]
         for view in views:
-            write(view, head, gathered[view])
+            write(view, head, attended[view])
         return totals
 
-    nothing = [jnp.zeros((plan.rows, plan.gained)) for _ in views if plan.summed]
-    totals = jax.lax.fori_loop(0, plan.heads, add_head, nothing)  # written out, heads would overflow the registers
+    zeros = [jnp.zeros((plan.rows, plan.value_dim)) for _ in views if plan.sum_heads]
+    totals = jax.lax.fori_loop(0, plan.heads, add_head, zeros)  # unrolled heads would overflow the registers
     for view, total in enumerate(totals):
         write(view, 0, total)
 
 
-def gather_program_back(plan: Plan, rows_ref, seen_ref, gradient_ref, by_rows_ref) -> None:
-    """The gradient of a program's rows. Who is no agent sees nothing, so that its queries' gradient is 0."""
-    views = range(len(seen_ref))
-    seen = [seen_ref[view] != 0 for view in views]
+def _backward_program(plan: _Plan, rows_ref, masks_ref, gradient_ref, rows_grad_ref) -> None:
+    # Rows that are not agents have nothing in view, so the gradient of their queries is 0.
+    views = range(len(masks_ref))
+    masks = [masks_ref[view] != 0 for view in views]
 
-    def trace_head(head: Int[Array, ""], _: None) -> None:
-        queries, keys, gains = (rows_ref[:, plan.columns(part, head)] for part in range(3))
+    def head_backward(head: Int[Array, ""], _: None) -> None:
+        queries, keys, values = (rows_ref[:, plan.columns(part, head)] for part in range(3))
         scale = queries.shape[1] ** -0.5
-        logits = product(queries, keys.T) * scale
-        by_logits, by_gains = jnp.zeros_like(logits), jnp.zeros(gains.shape)
+        logits = _dot(queries, keys.T) * scale
+        logits_grad, values_grad = jnp.zeros_like(logits), jnp.zeros(values.shape)
         for view in views:
-            where, acting = plan.agents_rows(gradient_ref, view, head)
-            gradient = triton.load(where, mask=acting, other=0)
-            weights = shares(logits, seen[view])
-            by_weights = product(gradient, gains.T)
-            by_gains += product(weights.T.astype(gains.dtype), gradient)
-            by_logits += weights * (by_weights - (weights * by_weights).sum(axis=-1, keepdims=True))
-        by_logits = (by_logits * scale).astype(keys.dtype)
-        parts = product(by_logits, keys), product(by_logits.T, queries), by_gains
+            place, is_agent = plan.agent_rows(gradient_ref, view, head)
+            gradient = triton.load(place, mask=is_agent, other=0)
+            weights = masked_softmax(logits, masks[view])
+            weights_grad = _dot(gradient, values.T)
+            values_grad += _dot(weights.T.astype(values.dtype), gradient)
+            logits_grad += weights * (weights_grad - (weights * weights_grad).sum(axis=-1, keepdims=True))
+        logits_grad = (logits_grad * scale).astype(keys.dtype)
+        parts = _dot(logits_grad, keys), _dot(logits_grad.T, queries), values_grad
         for number, part in enumerate(parts):
-            by_rows_ref[:, plan.columns(number, head)] = part.astype(by_rows_ref.dtype)
+            rows_grad_ref[:, plan.columns(number, head)] = part.astype(rows_grad_ref.dtype)
 
-    jax.lax.fori_loop(0, plan.heads, trace_head, None)
-    for column in range(2 * plan.size + plan.heads * plan.gained, by_rows_ref.shape[1]):  # those that do not count
-        by_rows_ref[:, column] = jnp.zeros(plan.rows, by_rows_ref.dtype)
+    jax.lax.fori_loop(0, plan.heads, head_backward, None)
+    for column in range(2 * plan.size + plan.heads * plan.value_dim, rows_grad_ref.shape[1]):  # padding
+        rows_grad_ref[:, column] = jnp.zeros(plan.rows, rows_grad_ref.dtype)

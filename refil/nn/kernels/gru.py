@@ -1,7 +1,7 @@
-"""The two loops of the recurrent unit as one GPU kernel each: the weights stay on the chip for the whole sequence.
+"""The GRU's forward and backward scan as one GPU kernel each, with the weights kept on the chip for the whole sequence.
 
-A loop over time in XLA starts several kernels an instant; with a few hundred rows that costs more than the arithmetic.
-Here a program takes 16 rows through all instants. The plain loops in `gru.py` say what is computed.
+A scan in XLA launches several kernels per timestep; with a few hundred rows that takes longer than the arithmetic.
+Here one program of the kernel takes 16 rows through all timesteps. `refil.nn.gru` defines what the kernels compute.
 """
 
 from collections.abc import Callable
@@ -12,140 +12,140 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.nn.kernels.pallas import LEAST, available, power_of_two, triton
+from refil.nn.kernels.pallas import MIN_BLOCK, available, is_power_of_two, triton
 
-WARPS = 8  # for 16 rows that is many, but every instant waits for the one before
-AHEAD = 2  # instants ahead that what an instant reads is fetched, so that none waits for it while other kernels use the memory
+NUM_WARPS = 8  # many for 16 rows, but each timestep waits for the one before, so latency matters most
+PREFETCH = 2  # timesteps that inputs are loaded ahead, so that loads do not stall the scan while other kernels use the memory
 
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
-    """Whether the kernels can be used for this width."""
-    return available() and weight.shape[0] >= LEAST and power_of_two(weight.shape[0])
+    """Return whether the kernels support this hidden size and can run here."""
+    return available() and weight.shape[0] >= MIN_BLOCK and is_power_of_two(weight.shape[0])
 
 
-def remember(
+def gru_scan(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
-    first: Bool[Array, "time rows 1"],
+    is_first: Bool[Array, "time rows 1"],
     interpret: bool = False,
 ) -> Float[Array, "time rows size"]:
-    """`gru.remember`."""
-    return through_time(remember_rows, [weight, biases], [gates, continues(first)], [len(weight)], interpret)[0]
+    """Compute `refil.nn.gru.gru_scan`; `interpret` runs the kernel on a CPU, for tests."""
+    return _run(_scan_program, [weight, biases], [gates, _carry_mask(is_first)], [len(weight)], interpret)[0]
 
 
-def trace_back(
+def gru_scan_backward(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
-    before: Float[Array, "time rows size"],
-    first: Bool[Array, "time rows 1"],
+    previous: Float[Array, "time rows size"],
+    is_first: Bool[Array, "time rows 1"],
     gradient: Float[Array, "time rows size"],
     interpret: bool = False,
 ) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
-    """`gru.trace_back`, with all gates worked out again: that is quicker than to write them down and to read them."""
-    by_row = [gates, before, continues(first), gradient]
-    given, recalled = through_time(trace_back_rows, [weight, biases], by_row, [weight.shape[1], len(weight)], interpret)
-    return given, recalled
+    """Compute `refil.nn.gru.gru_scan_backward`, recomputing all activations: that is faster than storing and loading them."""
+    by_row = [gates, previous, _carry_mask(is_first), gradient]
+    gates_grad, new_grad = _run(_backward_program, [weight, biases], by_row, [weight.shape[1], len(weight)], interpret)
+    return gates_grad, new_grad
 
 
-def continues(first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
-    """1 where the memory before counts, 0 at the first instant of an episode."""
-    return 1.0 - first[..., 0]
+def _carry_mask(is_first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
+    """Return 1 where the hidden state carries over from the timestep before, and 0 at the first timestep of an episode."""
+    return 1.0 - is_first[..., 0]
 
 
-def through_time(
-    kernel: Callable[..., None], whole: list[Array], by_row: list[Array], widths: list[int], interpret: bool
+def _run(
+    kernel: Callable[..., None], shared: list[Array], by_row: list[Array], widths: list[int], interpret: bool
 ) -> list[Float[Array, "time rows _"]]:
-    """Run a kernel that takes all of some arrays, and a few rows of others at all instants; what it gives has these widths."""
+    """Run a kernel whose programs each get all of `shared` and 16 rows of `by_row`; its outputs have these widths."""
     time, rows = by_row[0].shape[:2]
-    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % LEAST)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
-    shared = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in whole]
-    block = [pl.BlockSpec((time, LEAST, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded]
-    results = pl.pallas_call(
-        partial(kernel, time, len(whole[0])),
+    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % MIN_BLOCK)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
+    shared_specs = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in shared]
+    row_specs = [
+        pl.BlockSpec((time, MIN_BLOCK, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded
+    ]
+    outputs = pl.pallas_call(
+        partial(kernel, time, len(shared[0])),
         out_shape=[jax.ShapeDtypeStruct((time, padded[0].shape[1], width), by_row[0].dtype) for width in widths],
-        grid=(padded[0].shape[1] // LEAST,),
-        in_specs=shared + block,
-        out_specs=[pl.BlockSpec((time, LEAST, width), lambda i: (0, i, 0)) for width in widths],
-        compiler_params=triton.CompilerParams(num_warps=WARPS),
+        grid=(padded[0].shape[1] // MIN_BLOCK,),
+        in_specs=shared_specs + row_specs,
+        out_specs=[pl.BlockSpec((time, MIN_BLOCK, width), lambda i: (0, i, 0)) for width in widths],
+        compiler_params=triton.CompilerParams(num_warps=NUM_WARPS),
         interpret=interpret,
-    )(*whole, *padded)
-    return [result[:, :rows] for result in results]
+    )(*shared, *padded)
+    return [output[:, :rows] for output in outputs]
 
 
-def remember_rows(time: int, size: int, weight_ref, biases_ref, gates_ref, continues_ref, memory_ref) -> None:
-    """Every memory of these rows."""
+def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, hidden_ref) -> None:
     parts = [pl.ds(part * size, size) for part in range(3)]
-    kind = gates_ref.dtype  # of products; the memory itself is float32
-    weights = [weight_ref[:, part].astype(kind) for part in parts]
-    of_input, of_memory = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
-    reset_bias, update_bias = of_input[0] + of_memory[0], of_input[1] + of_memory[1]
+    dtype = gates_ref.dtype  # of the products' factors; the hidden state itself is float32
+    weights = [weight_ref[:, part].astype(dtype) for part in parts]
+    input_bias, hidden_bias = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
+    reset_bias, update_bias = input_bias[0] + hidden_bias[0], input_bias[1] + hidden_bias[1]
 
-    def fetch(instant):
-        instant = jnp.minimum(instant, time - 1)
-        return [gates_ref[instant, :, part] for part in parts], continues_ref[instant][:, None]
+    def fetch(timestep):
+        timestep = jnp.minimum(timestep, time - 1)
+        return [gates_ref[timestep, :, part] for part in parts], carry_ref[timestep][:, None]
 
-    def step(instant, carried):
-        memory, ((given, continuing), *waiting) = carried
-        waiting.append(fetch(instant + AHEAD))
-        given = [part.astype(jnp.float32) for part in given]
-        memory = memory * continuing
-        reset, update, new = (jnp.dot(memory.astype(kind), weight, preferred_element_type=jnp.float32) for weight in weights)
-        reset, update = jax.nn.sigmoid(given[0] + reset + reset_bias), jax.nn.sigmoid(given[1] + update + update_bias)
-        new = jnp.tanh(given[2] + of_input[2] + reset * (new + of_memory[2]))
-        memory = (1 - update) * new + update * memory
-        memory_ref[instant] = memory.astype(memory_ref.dtype)
-        return memory, waiting
+    def step(timestep, state):
+        hidden, ((gates, carry), *fetched) = state
+        fetched.append(fetch(timestep + PREFETCH))
+        gates = [part.astype(jnp.float32) for part in gates]
+        hidden = hidden * carry
+        reset, update, new = (jnp.dot(hidden.astype(dtype), weight, preferred_element_type=jnp.float32) for weight in weights)
+        reset, update = jax.nn.sigmoid(gates[0] + reset + reset_bias), jax.nn.sigmoid(gates[1] + update + update_bias)
+        new = jnp.tanh(gates[2] + input_bias[2] + reset * (new + hidden_bias[2]))
+        hidden = (1 - update) * new + update * hidden
+        hidden_ref[timestep] = hidden.astype(hidden_ref.dtype)
+        return hidden, fetched
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), [fetch(instant) for instant in range(AHEAD)]))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((MIN_BLOCK, size)), [fetch(timestep) for timestep in range(PREFETCH)]))
 
 
-def trace_back_rows(
-    time: int, size: int, weight_ref, biases_ref, gates_ref, before_ref, continues_ref, gradient_ref, given_ref, recalled_ref
+def _backward_program(
+    time: int, size: int, weight_ref, biases_ref, gates_ref, previous_ref, carry_ref, gradient_ref, gates_grad_ref, new_grad_ref
 ) -> None:
-    """From the last instant of these rows to the first."""
     parts = [pl.ds(part * size, size) for part in range(3)]
-    kind = gradient_ref.dtype
-    weights = [weight_ref[:, part].astype(kind) for part in parts]
-    back = [weight_ref[:, part].T.astype(kind) for part in parts]
-    of_input, of_memory = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
-    reset_bias, update_bias = of_input[0] + of_memory[0], of_input[1] + of_memory[1]
+    dtype = gradient_ref.dtype
+    weights = [weight_ref[:, part].astype(dtype) for part in parts]
+    transposed = [weight_ref[:, part].T.astype(dtype) for part in parts]
+    input_bias, hidden_bias = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
+    reset_bias, update_bias = input_bias[0] + hidden_bias[0], input_bias[1] + hidden_bias[1]
 
-    def fetch(turn):
-        instant = jnp.maximum(time - 1 - turn, 0)
+    def fetch(steps_back):
+        timestep = jnp.maximum(time - 1 - steps_back, 0)
         return (
-            [gates_ref[instant, :, part] for part in parts],
-            before_ref[instant],
-            continues_ref[instant][:, None],
-            gradient_ref[instant],
+            [gates_ref[timestep, :, part] for part in parts],
+            previous_ref[timestep],
+            carry_ref[timestep][:, None],
+            gradient_ref[timestep],
         )
 
-    def factors(gates, before):
-        """Known before what comes later is: no instant waits for another's."""
+    def derivatives(gates, previous):
+        """Return the hidden state's derivatives by the gates' inputs; they do not depend on later timesteps."""
         gates = [part.astype(jnp.float32) for part in gates]
-        reset, update, new_mem = (jnp.dot(before, weight, preferred_element_type=jnp.float32) for weight in weights)
+        reset, update, new_hidden = (jnp.dot(previous, weight, preferred_element_type=jnp.float32) for weight in weights)
         reset, update = jax.nn.sigmoid(gates[0] + reset + reset_bias), jax.nn.sigmoid(gates[1] + update + update_bias)
-        new_mem += of_memory[2]
-        new = jnp.tanh(gates[2] + of_input[2] + reset * new_mem)
-        by_new = (1 - update) * (1 - new * new)
-        by_update = (before.astype(jnp.float32) - new) * update * (1 - update)
-        return by_new * new_mem * reset * (1 - reset), by_update, by_new, by_new * reset, update
+        new_hidden += hidden_bias[2]
+        new = jnp.tanh(gates[2] + input_bias[2] + reset * new_hidden)
+        d_new = (1 - update) * (1 - new * new)
+        d_update = (previous.astype(jnp.float32) - new) * update * (1 - update)
+        return d_new * new_hidden * reset * (1 - reset), d_update, d_new, d_new * reset, update
 
-    def step(turn, carried):
-        later, (now, *waiting) = carried
-        waiting.append(fetch(turn + AHEAD))
-        gates, before, continuing, gradient = now
-        by_reset, by_update, by_new, by_new_mem, update = factors(gates, before)
-        instant, total = time - 1 - turn, gradient.astype(jnp.float32) + later
-        given = [(total * by).astype(kind) for by in (by_reset, by_update, by_new)]
-        recalled = (total * by_new_mem).astype(kind)
-        for part, values in zip(parts, given, strict=True):
-            given_ref[instant, :, part] = values
-        recalled_ref[instant] = recalled
+    def step(steps_back, state):
+        later, (inputs, *fetched) = state
+        fetched.append(fetch(steps_back + PREFETCH))
+        gates, previous, carry, gradient = inputs
+        d_reset, d_update, d_new, d_new_hidden, update = derivatives(gates, previous)
+        timestep, total = time - 1 - steps_back, gradient.astype(jnp.float32) + later
+        gates_grad = [(total * derivative).astype(dtype) for derivative in (d_reset, d_update, d_new)]
+        new_grad = (total * d_new_hidden).astype(dtype)
+        for part, values in zip(parts, gates_grad, strict=True):
+            gates_grad_ref[timestep, :, part] = values
+        new_grad_ref[timestep] = new_grad
         later = total * update
-        for by, weight in zip((*given[:2], recalled), back, strict=True):
-            later += jnp.dot(by, weight, preferred_element_type=jnp.float32)
-        return later * continuing, waiting
+        for part_grad, weight in zip((*gates_grad[:2], new_grad), transposed, strict=True):
+            later += jnp.dot(part_grad, weight, preferred_element_type=jnp.float32)
+        return later * carry, fetched
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((LEAST, size)), [fetch(turn) for turn in range(AHEAD)]))
+    jax.lax.fori_loop(0, time, step, (jnp.zeros((MIN_BLOCK, size)), [fetch(timestep) for timestep in range(PREFETCH)]))

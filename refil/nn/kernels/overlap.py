@@ -1,41 +1,40 @@
-"""What a GPU is to begin with.
+"""Order of GPU kernels: start the recurrent scan early, so that other kernels run at the same time.
 
-A recurrent unit goes through time in one long kernel that keeps few processors busy. XLA orders kernels by the memory they
-need, and leaves that one for the end, where nothing is left to run beside it. Here numbers are made to wait for others that
-they do not depend on, so that it is begun first, forward and back, and all else runs beside it.
+The scan over time is one long kernel that occupies few processors. XLA orders kernels by memory use and would leave it for
+the end, where nothing is left to overlap with. Data dependencies without effect on the values make it start first, in the
+forward and in the backward pass.
 """
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
+
+from refil.nn.layers import on_gpu
 
 
-def waits() -> bool:
-    """Whether kernels run side by side at all."""
-    return jax.default_backend() == "gpu"
+def barrier(known: PyTree, values: PyTree) -> PyTree:
+    """Return `values` with an added data dependency, so that XLA schedules their consumers after `known` is computed."""
+    if not on_gpu():
+        return values
+    zero = (
+        0 * jax.lax.stop_gradient(jax.tree.leaves(known)[0]).reshape(-1)[0]
+    )  # XLA cannot remove the product: `known` could be NaN
 
+    def depend(leaf: Any) -> Any:  # cotangents of integers are not arrays
+        return leaf + zero.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
-def after(known: Array, numbers: PyTree) -> PyTree:
-    """The same numbers, with which nothing can be begun before these are known."""
-    if not waits():
-        return numbers
-    nothing = 0 * jax.lax.stop_gradient(known).reshape(-1)[0]  # XLA must not leave it out: it could be no number
-
-    def later(leaf: Any) -> Any:  # what is not differentiable has a gradient that is no array
-        return leaf + nothing.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
-
-    return jax.tree.map(later, numbers)
+    return jax.tree.map(depend, values)
 
 
 @jax.custom_vjp
-def last_to_go_back(first: Array, others: PyTree) -> tuple[Array, PyTree]:
-    """Both as they are; on the way back, nothing is begun with the others' gradient before the first one's is known."""
+def backward_first(first: PyTree, others: PyTree) -> tuple[PyTree, PyTree]:
+    """Return both unchanged; in the backward pass, the gradient of `others` waits for the gradient of `first`."""
     return first, others
 
 
-last_to_go_back.defvjp(
+backward_first.defvjp(
     lambda first, others: ((first, others), None),
-    lambda _, gradients: (gradients[0], after(*gradients)),
+    lambda _, gradients: (gradients[0], barrier(*gradients)),
 )

@@ -1,20 +1,23 @@
-"""What all kernels have in common: whether they can be used at all, and what sizes their blocks can have."""
+"""What all Pallas kernels share: whether they can run here, and which block sizes they can have."""
 
 import jax
 
 try:
     from jax.experimental.pallas import triton as triton
-except ImportError:  # JAX means to give it up; every kernel has a plain version for that day
+except ImportError:  # JAX plans to drop this backend; every kernel has an equivalent in plain JAX for that case
     triton = None
 
-LEAST = 16  # the fewest rows and columns that the matrix units take
+MIN_BLOCK = 16  # fewest rows and columns that GPU matrix units multiply
 
 
 def available() -> bool:
-    """Whether this machine can run kernels."""
+    """Return whether kernels can run: JAX has the Triton backend and runs on a GPU.
+
+    The simulator's kernel asks here as well, so this does not import `refil.nn.layers.on_gpu`.
+    """
     return triton is not None and jax.default_backend() == "gpu"
 
 
-def power_of_two(size: int) -> bool:
-    """Whether a block can have this size."""
+def is_power_of_two(size: int) -> bool:
+    """Return whether Triton accepts this block size."""
     return size > 0 and size & (size - 1) == 0

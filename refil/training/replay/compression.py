@@ -1,76 +1,126 @@
-"""Replay on disk: of each episode its beginning, its key, what was done in it and what that gained; the rest is played again.
+"""Compact checkpoints: store what is needed to simulate each episode again, and re-simulate on resume (40x smaller for battles).
 
-That is a fortieth of what the states of a long one take. Whether an episode played again is the same to the last bit depends
-on how its programs were compiled, so that is tried out, by the very program that would restore it, and those that are not
-are kept whole. First states and rewards are kept because a GPU's compiler rounds such sums now this way, now that.
+Whether an episode comes back bit-identically depends on how its programs were compiled. So compression tries it, with the program
+that would restore it, and stores the other episodes in full. First states and rewards are stored because a GPU's compiler may
+round such sums differently from program to program.
 """
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from refil import rollout
-from refil.types import Env, Trajectory
+from refil.rollout import run_episodes, select
+from refil.training import devices
+from refil.types import Env, Observation, Trajectory
+
+SLOT_MULTIPLE = 16  # the number of uncompressed episodes is rounded up, so that few sizes are compiled
 
 
-class Condensed(eqx.Module):
-    """All episodes of a replay, in little space."""
+class Compressed(eqx.Module):
+    """All episodes of a replay buffer, without what can be simulated again."""
 
     task: Int[Array, "seeds episodes"]
     key: UInt32[Array, "seeds episodes words"]
-    first: PyTree
+    first_state: PyTree
     actions: Int[Array, "seeds episodes time agents"]
     rewards: Float[Array, "seeds episodes time"]
 
 
-class Uncondensed(eqx.Module):
-    """Episodes that do not come back to the last bit; `places` counts the slots of all seeds in a row."""
+class Uncompressed(eqx.Module):
+    """Episodes that do not come back bit-identically; `slots` count through the buffers of all seeds."""
 
-    places: Int[Array, " episodes"]
+    slots: Int[Array, " episodes"]
     trajectories: Trajectory
 
 
-def condense(env: Env, trajectories: Trajectory) -> Condensed:
-    """What cannot be worked out again."""
-    small = jnp.int8 if env.spec.actions <= 127 else jnp.int16
-    first = jax.tree.map(lambda leaf: leaf[:, :, 0], trajectories.states)
-    return Condensed(trajectories.task, trajectories.key, first, trajectories.actions.astype(small), trajectories.rewards)
+class ReplayCompressor:
+    """Compresses the replay buffer of a training state, and restores it."""
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self._decompress = devices.jit(partial(decompress, env))
+        self._mismatched, self._take, self._set = map(jax.jit, (mismatched, take_slots, set_slots))
+
+    def compress(self, state: Any) -> tuple[Any, int]:
+        """Return the state with a compressed buffer, and how many episodes are stored uncompressed."""
+        trajectories = state.replay.trajectories
+        compressed = compress(self.env, trajectories)
+        restored = self._decompress(compressed, state.replay.num_inserted)
+        slots = np.flatnonzero(self._mismatched(restored, trajectories))
+        slots = np.resize(slots, -(-len(slots) // SLOT_MULTIPLE) * SLOT_MULTIPLE)  # some are then stored twice
+        return _with_episodes(state, (compressed, self._take(trajectories, slots))), len(slots)
+
+    def shapes(self, state: Any, num_uncompressed: int) -> Any:
+        """Return the shapes of a compressed state, given those of the state."""
+        trajectories, slots = state.replay.trajectories, jax.ShapeDtypeStruct((num_uncompressed,), jnp.int32)
+        compressed = jax.eval_shape(partial(compress, self.env), trajectories)
+        return _with_episodes(state, (compressed, jax.eval_shape(take_slots, trajectories, slots)))
+
+    def decompress(self, state: Any) -> Any:
+        """Invert `compress`."""
+        compressed, uncompressed = state.replay.trajectories
+        return _with_episodes(state, self._set(self._decompress(compressed, state.replay.num_inserted), uncompressed))
 
 
-def play_again(env: Env, condensed: Condensed, inserted: Int[Array, " seeds"]) -> Trajectory:
-    """Everything else, worked out again; slots that nothing was inserted into are empty."""
-    played = rollout.again(env, condensed.first, condensed.task, condensed.key, condensed.actions)
-    played = replace(played, rewards=condensed.rewards)
-    held = jnp.arange(condensed.task.shape[1]) < inserted[:, None]
-    return jax.tree.map(lambda leaf: rollout.keep(held, leaf, jnp.zeros_like(leaf)), played)
+def _with_episodes(state: Any, episodes: PyTree) -> Any:
+    return eqx.tree_at(lambda each: each.replay.trajectories, state, episodes)
 
 
-def differing(one: Trajectory, other: Trajectory) -> Bool[Array, "seeds episodes"]:
-    """Which episodes are not equal to the last bit."""
+def compress(env: Env, trajectories: Trajectory) -> Compressed:
+    """Keep what cannot be simulated again."""
+    dtype = jnp.int8 if env.spec.actions <= 127 else jnp.int16
+    first_state = jax.tree.map(lambda leaf: leaf[:, :, 0], trajectories.states)
+    actions = trajectories.actions.astype(dtype)
+    return Compressed(trajectories.task, trajectories.key, first_state, actions, trajectories.rewards)
+
+
+def decompress(env: Env, compressed: Compressed, num_inserted: Int[Array, " seeds"]) -> Trajectory:
+    """Simulate all episodes again; slots that were never filled are zero."""
+    played = replay_actions(env, compressed)
+    filled = jnp.arange(compressed.task.shape[1]) < num_inserted[:, None]
+    played = replace(played, rewards=compressed.rewards)
+    return jax.tree.map(lambda leaf: select(filled, leaf, jnp.zeros_like(leaf)), played)
+
+
+def replay_actions(env: Env, compressed: Compressed) -> Trajectory:
+    """Play the recorded actions from the recorded first states with the recorded keys."""
+
+    def policy(time: Array, obs: Observation, keys: Array) -> tuple[Array, Array]:
+        return time + 1, compressed.actions[:, :, time].astype(jnp.int32)
+
+    keys = jax.random.wrap_key_data(compressed.key)
+    return run_episodes(env, policy, jnp.zeros((), jnp.int32), compressed.first_state, compressed.task, keys)
+
+
+def mismatched(one: Trajectory, other: Trajectory) -> Bool[Array, "seeds episodes"]:
+    """Return which episodes differ in any bit."""
 
     def differs(one: Array, other: Array) -> Array:
-        return (bits(one) != bits(other)).any(axis=tuple(range(2, one.ndim)))
+        return (_bits(one) != _bits(other)).any(axis=tuple(range(2, one.ndim)))
 
     return jnp.stack(jax.tree.leaves(jax.tree.map(differs, one, other))).any(axis=0)
 
 
-def leave(trajectories: Trajectory, places: Int[Array, " episodes"]) -> Uncondensed:
-    """The episodes in these places, as they are."""
-    return Uncondensed(places, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[places], trajectories))
+def take_slots(trajectories: Trajectory, slots: Int[Array, " episodes"]) -> Uncompressed:
+    """Return the episodes in these slots."""
+    return Uncompressed(slots, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[slots], trajectories))
 
 
-def put_back(trajectories: Trajectory, left: Uncondensed) -> Trajectory:
-    """The same with these episodes in their places."""
+def set_slots(trajectories: Trajectory, uncompressed: Uncompressed) -> Trajectory:
+    """Write episodes into their slots."""
 
-    def replaced(all_: Array, some: Array) -> Array:
-        return all_.reshape(-1, *all_.shape[2:]).at[left.places].set(some).reshape(all_.shape)
+    def write(leaf: Array, new: Array) -> Array:
+        return leaf.reshape(-1, *leaf.shape[2:]).at[uncompressed.slots].set(new).reshape(leaf.shape)
 
-    return jax.tree.map(replaced, trajectories, left.trajectories)
+    return jax.tree.map(write, trajectories, uncompressed.trajectories)
 
 
-def bits(values: PyTree) -> Array:
-    """Numbers as the bits they are made of: 0 is not -0 here, and a number that is none is itself."""
+def _bits(values: Array) -> Array:
+    """Return float32 as integers: 0 then differs from -0, and NaN equals itself."""
     return jax.lax.bitcast_convert_type(values, jnp.uint32) if values.dtype == jnp.float32 else values

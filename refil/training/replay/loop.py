@@ -1,152 +1,123 @@
-"""An iteration of training on the device, for all seeds at once: what plays, and what stores, samples and updates.
+"""The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
-Everything a seed does follows from its own state and its seed number, never from the other seeds or from chance outside:
-a seed alone does what it does in company, and a saved state goes on as if nothing had happened.
+`init`, `play`, `learn` and `models` are all that the trainer calls. Everything a seed does depends on its own state and number only:
+a seed trained alone equals the same seed in a batch, and a saved state continues bit-identically.
 """
 
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float
 
-from refil import exploration, rollout
-from refil.training.replay import buffer
-from refil.training.replay import learner as learn
-from refil.training.replay.buffer import Replay
-from refil.training.replay.learner import LearnerState
-from refil.training.replay.update import Metrics, improve
-from refil.training.setup import INITIAL, PLAY, Loop, Schedule, derive_keys
+from refil.nn.utilities import team_policy, team_state
+from refil.rollout import derive_keys, rollout_random_tasks
+from refil.training import counters
+from refil.training.counters import Counters
+from refil.training.replay import buffer, update
+from refil.training.replay.buffer import ReplayBuffer
+from refil.training.replay.compression import ReplayCompressor
+from refil.training.replay.update import LearnerState
+from refil.training.setup import INIT, LEARN, PLAY, Setup
 from refil.types import Trajectory
 
 
 class TrainState(eqx.Module):
-    """All that training has come to; every leaf has the seeds as its first axis.
+    """The whole state of training; every array has the seeds as its first axis."""
 
-    `reported` is the number of episodes at a seed's last line of metrics; `metrics` are sums over the updates since
-    then, of which there have been `updates_since`.
-    """
-
-    seed: Int[Array, " seeds"]
+    counters: Counters
     learner: LearnerState
-    replay: Replay
-    episodes: Int[Array, " seeds"]
-    env_steps: Int[Array, " seeds"]
-    next_eval: Int[Array, " seeds"]
-    reported: Int[Array, " seeds"]
-    metrics: Metrics
-    updates_since: Int[Array, " seeds"]
+    replay: ReplayBuffer
 
 
-def begin(loop: Loop) -> TrainState:
-    """Every seed at its start."""
-    schedule = loop.schedule
-    seeds = schedule.seed + jnp.arange(schedule.seeds, dtype=jnp.int32)
-    zero = jnp.zeros_like(seeds)
-    learner = jax.vmap(partial(learn.begin, loop.method, loop.optimiser))(derive_keys(seeds, INITIAL, zero))
-    played = jax.eval_shape(partial(play, loop), learner, derive_keys(seeds, PLAY, zero), jnp.ones(seeds.shape))
-    ring = jax.tree.map(lambda leaf: jnp.zeros((schedule.seeds, schedule.buffer, *leaf.shape[2:]), leaf.dtype), played)
-    return TrainState(
-        seed=seeds,
-        learner=learner,
-        replay=Replay(ring, zero),
-        episodes=zero,
-        env_steps=zero,
-        next_eval=zero,
-        reported=zero,
-        metrics={name: jnp.zeros(seeds.shape) for name in metric_names(loop, played)},
-        updates_since=zero,
+def init(setup: Setup, model: Any = None) -> TrainState:
+    """Return the state before training; every seed starts from its own random model, or from the given one."""
+    start = counters.init(setup.train, [])
+
+    def init_learner(key: Array) -> LearnerState:
+        own = setup.method.init(key) if model is None else model
+        return update.init_learner(setup, own, own)
+
+    learner = jax.vmap(init_learner)(derive_keys(start.seed, INIT, start.episodes))
+    empty = TrainState(start, learner, ReplayBuffer(None, start.episodes))
+    played = jax.eval_shape(partial(play, setup), empty)
+    ring = jax.tree.map(
+        lambda leaf: jnp.zeros((setup.train.seeds, setup.algorithm.buffer, *leaf.shape[2:]), leaf.dtype), played
     )
+    names = _metric_names(setup, learner, played)
+    return TrainState(counters.init(setup.train, names), learner, ReplayBuffer(ring, start.episodes))
 
 
-def metric_names(loop: Loop, played: Trajectory) -> list[str]:
-    """What an update from episodes like these says of itself."""
+def _metric_names(setup: Setup, learner: LearnerState, played: Trajectory) -> list[str]:
+    def metrics(learner: LearnerState, trajectories: Trajectory) -> dict[str, Array]:
+        return update.gradient(setup, learner, buffer.rebuild_batch(setup.env, trajectories), jax.random.key(0))[1]
 
-    def update_once(trajectories: Trajectory) -> dict[str, Array]:
-        key = jax.random.key(0)
-        learner = learn.begin(loop.method, loop.optimiser, key)
-        return learn.gradient(loop.method, learner, rollout.recall(loop.env, trajectories), key)[1]
-
-    of_one_seed = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), played)
-    return list(jax.eval_shape(update_once, of_one_seed))
+    one_seed = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (learner, played))
+    return list(jax.eval_shape(metrics, *one_seed))
 
 
-def iterate(loop: Loop, training: TrainState) -> TrainState:
-    """Each seed plays a batch of episodes and learns as many times: both parts in one, where that is easier to call."""
-    return learn_from(loop, training, play_on(loop, training))
+def play(setup: Setup, state: TrainState) -> Trajectory:
+    """Play one episode in every environment of every seed."""
+    keys = derive_keys(state.counters.seed, PLAY, state.counters.episodes)
+    team, envs = models(state), setup.train.envs
+    policy = team_policy(team, epsilon(setup, state))
+    return rollout_random_tasks(setup.env, policy, team_state(team, envs, setup.env.spec.agents), envs, keys)
 
 
-def play_on(loop: Loop, training: TrainState) -> Trajectory:
-    """What each seed plays next: a batch of episodes."""
-    keys = derive_keys(training.seed, PLAY, training.episodes)
-    return play(loop, training.learner, keys, epsilon(loop.schedule, training))
+def rollout_shapes(setup: Setup, state: TrainState) -> Trajectory:
+    """Return the shapes of what `play` returns, without tracing it."""
+    leading = (setup.train.seeds, setup.train.envs)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*leading, *leaf.shape[2:]), leaf.dtype), state.replay.trajectories)
 
 
-def shapes_played(loop: Loop, training: TrainState) -> Trajectory:
-    """What `play_on` gives is like this; known without going through it."""
-    schedule, ring = loop.schedule, training.replay.trajectories
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((schedule.seeds, schedule.envs, *leaf.shape[2:]), leaf.dtype), ring)
-
-
-def learn_from(loop: Loop, training: TrainState, trajectories: Trajectory) -> TrainState:
-    """Each seed stores what it has played, and learns as many times; seeds that have done their steps stand still."""
-    schedule = loop.schedule
-    running = training.env_steps < schedule.steps
-    ring = jax.vmap(buffer.insert)(training.replay, trajectories, running)
-    ready = running & (ring.inserted >= schedule.batch)
+def learn(setup: Setup, state: TrainState, trajectories: Trajectory) -> TrainState:
+    """Store the episodes and make one update per episode; seeds that have made all their steps keep their state."""
+    counts, envs = state.counters, setup.train.envs
+    running = counts.env_steps < setup.train.steps
+    replay = jax.vmap(buffer.insert)(state.replay, trajectories, running)
+    ready = running & (replay.num_inserted >= setup.algorithm.batch)
     learner, metrics = jax.lax.cond(
         ready.any(),
-        partial(improve, loop),
-        lambda seed, learner, metrics, *rest: (learner, metrics),
-        *(training.seed, training.learner, training.metrics, ring, training.episodes, ready),
+        partial(update.run_updates, setup),
+        lambda learner, metrics, *rest: (learner, metrics),
+        *(state.learner, counts.metrics, replay, counts.episodes, ready, derive_keys(counts.seed, LEARN, counts.episodes)),
     )
-    return TrainState(
-        seed=training.seed,
-        learner=learner,
-        replay=ring,
-        episodes=training.episodes + jnp.where(running, schedule.envs, 0),
-        env_steps=training.env_steps + jnp.where(running, trajectories.valid.sum(axis=(1, 2)), 0),
-        next_eval=training.next_eval,
-        reported=training.reported,
+    made = jnp.where(ready, envs, 0)
+    counts = replace(
+        counts,
+        episodes=counts.episodes + jnp.where(running, envs, 0),
+        env_steps=counts.env_steps + jnp.where(running, trajectories.valid.sum(axis=(1, 2)), 0),
+        updates=counts.updates + made,
+        updates_since_log=counts.updates_since_log + made,
         metrics=metrics,
-        updates_since=training.updates_since + jnp.where(ready, schedule.envs, 0),
     )
+    return TrainState(counts, learner, replay)
 
 
-def epsilon(schedule: Schedule, training: TrainState) -> Float[Array, " seeds"]:
-    """Each seed's share of random actions."""
-    return exploration.epsilon_at(training.env_steps, schedule.epsilon_finish, schedule.epsilon_steps)
+def iterate(setup: Setup, state: TrainState) -> TrainState:
+    """Run one iteration: `play`, then `learn`."""
+    return learn(setup, state, play(setup, state))
 
 
-def play(loop: Loop, learner: LearnerState, keys: Key[Array, " seeds"], epsilon: Float[Array, " seeds"]) -> Trajectory:
-    """A batch of episodes for each seed."""
-    return rollout.random_tasks(loop.env, learner.model, loop.schedule.envs, epsilon, keys)
+def models(state: TrainState) -> Any:
+    """Return each seed's model, to act with and to evaluate."""
+    return state.learner.model
 
 
-def line_due(loop: Loop, training: TrainState) -> Bool[Array, " seeds"]:
-    """Which seeds have a line of metrics to write."""
-    every = loop.schedule.log_every
-    passed = training.episodes // every > training.reported // every
-    return (training.episodes > training.reported) & (passed | eval_due(loop, training))
+def epsilon(setup: Setup, state: TrainState) -> Float[Array, " seeds"]:
+    """Return each seed's probability of a random action: annealed linearly from 1 to its final value."""
+    finish, steps = setup.algorithm.epsilon_finish, setup.algorithm.epsilon_steps
+    return jnp.maximum(finish, 1.0 - (1.0 - finish) * state.counters.env_steps / steps)
 
 
-def eval_due(loop: Loop, training: TrainState) -> Bool[Array, " seeds"]:
-    """Which seeds are to be evaluated: every so many steps, the first time at once, and at the end."""
-    finished = training.env_steps >= loop.schedule.steps
-    return (training.episodes > training.reported) & (finished | (training.env_steps >= training.next_eval))
+def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]]:
+    """Return the numbers of the algorithm that are logged with the metrics."""
+    return {"epsilon": epsilon(setup, state)}
 
 
-def report(loop: Loop, training: TrainState) -> TrainState:
-    """Take note that every line due has been written."""
-    written, again = line_due(loop, training), training.env_steps >= training.next_eval
-    return eqx.tree_at(
-        lambda t: (t.next_eval, t.reported, t.metrics, t.updates_since),
-        training,
-        (
-            jnp.where(written & again, training.env_steps + loop.schedule.eval_every, training.next_eval),
-            jnp.where(written, training.episodes, training.reported),
-            jax.tree.map(lambda each: jnp.where(written, 0.0, each), training.metrics),
-            jnp.where(written, 0, training.updates_since),
-        ),
-    )
+def compressor(setup: Setup) -> ReplayCompressor:
+    """Return what makes checkpoints compact."""
+    return ReplayCompressor(setup.env)

@@ -1,158 +1,247 @@
-"""All seeds learn from what has been played: batches are drawn and folded, and seeds of like need learn side by side."""
+"""Updates: gradients of batches from the replay buffer, the optimizer, and the target network, for all seeds at once."""
 
+import itertools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
+from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from refil import rollout
-from refil.training.replay import buffer, packing
-from refil.training.replay import learner as learn
-from refil.training.replay.buffer import Replay
-from refil.training.replay.learner import LearnerState
-from refil.training.replay.packing import Places, Size
-from refil.training.setup import LEARN, Loop, derive_keys
-from refil.types import Trajectory
+from refil.rollout import select
+from refil.training.replay import buffer
+from refil.training.replay.buffer import PackPlan, PackSize, ReplayBuffer
+from refil.training.setup import Setup
+from refil.types import EpisodeBatch, Trajectory
 
-TOGETHER = 8  # updates at most whose batches are drawn and given places in one go
-Metrics = dict[str, Float[Array, "..."]]  # for each seed, or for one
+CHUNK = 8  # updates at most whose batches are sampled and planned together
+MAX_VMAPPED = 8  # seeds at most whose gradients are computed together
+Metrics = dict[str, Float[Array, "..."]]  # per seed, or of one seed
 
 
-def improve(
-    loop: Loop,
-    seed: Int[Array, " seeds"],
+@dataclass(frozen=True)
+class ParameterLayout:
+    """The arrays of a model as one vector: a GPU takes about as long for each of many small arrays as for one large one."""
+
+    structure: PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]
+
+    def ravel(self, model: Any) -> Float[Array, " parameters"]:
+        """Concatenate all arrays of a model."""
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(model)])
+
+    def unravel(self, vector: Float[Array, "*seeds parameters"]) -> Any:
+        """Return the model that a vector holds."""
+        ends = itertools.accumulate(math.prod(shape) for shape in self.shapes)
+        parts = jnp.split(vector, list(ends)[:-1], axis=-1)
+        leaves = [part.reshape(*vector.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+class LearnerState(eqx.Module):
+    """What updates change. Parameters are a vector, or a pytree where the method has its own optimizer (no layout).
+
+    `target_updated_at` is the number of episodes played when the target network was last updated.
+    """
+
+    parameters: PyTree
+    target_parameters: PyTree
+    optimizer: PyTree
+    target_updated_at: Int[Array, "*seeds"]
+    layout: ParameterLayout | None = eqx.field(static=True)
+
+    @property
+    def model(self) -> Any:
+        """The network that learns and acts."""
+        return self.layout.unravel(self.parameters) if self.layout else self.parameters
+
+    @property
+    def target(self) -> Any:
+        """The network that values the next timestep."""
+        return self.layout.unravel(self.target_parameters) if self.layout else self.target_parameters
+
+
+def clip_by_norm(max_norm: float) -> optax.GradientTransformation:
+    """Scale gradients down to a joint norm of at most `max_norm`, with PyTorch's small constant."""
+
+    def update(gradients: PyTree, state: optax.EmptyState, params: PyTree = None) -> tuple[PyTree, optax.EmptyState]:
+        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(gradients) + 1e-6))
+        return jax.tree.map(lambda leaf: leaf * scale, gradients), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
+def rmsprop(lr: float, max_grad_norm: float) -> optax.GradientTransformation:
+    """Return the paper's optimizer: decay 0.99, and 1e-5 added outside the square root as in PyTorch."""
+    return optax.chain(clip_by_norm(max_grad_norm), optax.rmsprop(lr, decay=0.99, eps=1e-5, eps_in_sqrt=False))
+
+
+def optimizer_of(setup: Setup) -> optax.GradientTransformation:
+    """Return the method's own optimizer, or the paper's."""
+    own = setup.method.optimizer
+    return own(setup.algorithm) if own else rmsprop(setup.algorithm.lr, setup.algorithm.max_grad_norm)
+
+
+def init_learner(setup: Setup, model: Any, target: Any) -> LearnerState:
+    """Return the learner of these networks before its first update."""
+    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(model))
+    layout = None if setup.method.optimizer else ParameterLayout(jax.tree.structure(model), shapes)
+    parameters, target = (layout.ravel(each) if layout else each for each in (model, target))
+    return LearnerState(parameters, target, optimizer_of(setup).init(parameters), jnp.zeros((), jnp.int32), layout)
+
+
+def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
+    """Return the loss gradient of one batch, shaped like the parameters, and its metrics."""
+
+    def loss(model: Any) -> tuple[Array, Metrics]:
+        return setup.method.loss(*cast(setup, model, learner.target, batch), key)
+
+    (value, metrics), by_model = jax.value_and_grad(loss, has_aux=True)(learner.model)
+    by_parameters = learner.layout.ravel(by_model) if learner.layout else by_model
+    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(by_parameters)}
+    return by_parameters, {name: jnp.asarray(number).astype(jnp.float32) for name, number in metrics.items()}
+
+
+def cast(setup: Setup, model: Any, target: Any, batch: EpisodeBatch) -> tuple[Any, Any, EpisodeBatch]:
+    """Return both networks and their inputs in the compute type."""
+    model, target = (jax.tree.map(lambda leaf: leaf.astype(setup.compute_dtype), each) for each in (model, target))
+    observations = replace(batch.observations, entities=batch.observations.entities.astype(setup.compute_dtype))
+    return model, target, replace(batch, observations=observations)
+
+
+def apply_gradient(setup: Setup, learner: LearnerState, gradient: PyTree) -> LearnerState:
+    """Take one step of the optimizer."""
+    changes, state = optimizer_of(setup).update(gradient, learner.optimizer, learner.parameters)
+    return replace(learner, parameters=optax.apply_updates(learner.parameters, changes), optimizer=state)
+
+
+def update_target(setup: Setup, learner: LearnerState, episodes: Int[Array, ""]) -> LearnerState:
+    """Copy the model to the target network once enough episodes have been played, or as the method wants it."""
+    due = episodes - learner.target_updated_at >= setup.algorithm.target_every
+    copy = setup.method.target_update or (lambda target, model, due: jax.tree.map(partial(jnp.where, due), model, target))
+    target = copy(learner.target_parameters, learner.parameters, due)
+    return replace(learner, target_parameters=target, target_updated_at=jnp.where(due, episodes, learner.target_updated_at))
+
+
+def run_updates(
+    setup: Setup,
     learner: LearnerState,
     metrics: Metrics,
-    ring: Replay,
+    replay: ReplayBuffer,
     episodes: Int[Array, " seeds"],
     ready: Bool[Array, " seeds"],
+    keys: Key[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
-    """One update for each episode just played, their metrics added to those given; seeds not ready keep what they have."""
-    updates = loop.schedule.envs
-    keys = jax.vmap(lambda key: jax.random.split(key, (updates, 2)))(derive_keys(seed, LEARN, episodes))
-    together = max(number for number in range(1, TOGETHER + 1) if updates % number == 0)
+    """Make one update per episode just played and add up their metrics; seeds that are not ready keep their state."""
+    updates = setup.train.envs
+    keys = jax.vmap(lambda key: jax.random.split(key, (updates, 2)))(keys)
+    chunk = max(size for size in range(1, CHUNK + 1) if updates % size == 0)
 
-    def some(so_far: tuple[LearnerState, Metrics], now: tuple[Array, Array]) -> tuple[tuple[LearnerState, Metrics], None]:
+    def next_chunk(carry: tuple[LearnerState, Metrics], now: tuple[Array, Array]) -> tuple[tuple[LearnerState, Metrics], None]:
         keys, number = now
-        return improve_some(loop, *so_far, ring, episodes + number, keys, ready), None
+        return update_chunk(setup, carry, replay, episodes + number, keys, ready), None
 
-    in_turn = jnp.moveaxis(keys.reshape(len(seed), -1, together, 2), 1, 0), jnp.arange(0, updates, together)
-    return jax.lax.scan(some, (learner, metrics), in_turn)[0]
+    chunks = jnp.moveaxis(keys.reshape(len(ready), -1, chunk, 2), 1, 0), jnp.arange(0, updates, chunk)
+    return jax.lax.scan(next_chunk, (learner, metrics), chunks)[0]
 
 
-def improve_some(
-    loop: Loop,
-    learner: LearnerState,
-    metrics: Metrics,
-    ring: Replay,
+def update_chunk(
+    setup: Setup,
+    carry: tuple[LearnerState, Metrics],
+    replay: ReplayBuffer,
     episodes: Int[Array, " seeds"],
     keys: Key[Array, "seeds updates 2"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
-    """Some updates, each of batches folded as far as they can be."""
-    batch = loop.schedule.batch
-    draw = jax.vmap(jax.vmap(buffer.draw, in_axes=(None, None, 0)), in_axes=(0, None, 0))
-    batches = jax.vmap(jax.vmap(buffer.take, in_axes=(None, 0)))(ring, draw(ring, batch, keys[:, :, 0]))
+    """Sample the batches of a few updates, choose the packed size of each, and make the updates."""
+    sample = jax.vmap(jax.vmap(buffer.sample_indices, in_axes=(None, None, 0)), in_axes=(0, None, 0))
+    slots = sample(replay, setup.algorithm.batch, keys[:, :, 0])
+    batches = jax.vmap(jax.vmap(buffer.take_episodes, in_axes=(None, 0)))(replay, slots)
+    plans = jax.vmap(jax.vmap(buffer.first_fit))(batches.valid)
+    fitting = jnp.stack([*(buffer.fits(plans, size) for size in _sizes(setup)), jnp.ones(keys.shape[:2], bool)])
+    choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: no update
 
-    places = jax.vmap(jax.vmap(packing.arrange))(batches.valid)
-    fitting = jnp.stack([*(packing.fits(places, size) for size in sizes(loop)), jnp.ones(keys.shape[:2], bool)])
-    choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: nothing to learn
+    def next_update(carry: tuple[LearnerState, Metrics], now: PyTree) -> tuple[tuple[LearnerState, Metrics], None]:
+        *inputs, number = now
+        return update_step(setup, carry, *inputs, episodes + number, ready), None
 
-    def step(so_far: tuple[LearnerState, Metrics], now: PyTree) -> tuple[tuple[LearnerState, Metrics], None]:
-        *of_update, number = now
-        return improve_once(loop, *so_far, *of_update, episodes + number, ready), None
-
-    in_turn = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (choice, batches, places, keys[:, :, 1]))
-    return jax.lax.scan(step, (learner, metrics), (*in_turn, jnp.arange(keys.shape[1])))[0]
+    by_update = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (choice, (batches, plans, keys[:, :, 1])))
+    return jax.lax.scan(next_update, carry, (*by_update, jnp.arange(keys.shape[1])))[0]
 
 
-def improve_once(
-    loop: Loop,
-    learner: LearnerState,
-    metrics: Metrics,
+def update_step(
+    setup: Setup,
+    carry: tuple[LearnerState, Metrics],
     choice: Int[Array, " seeds"],
-    batch: Trajectory,
-    places: Places,
-    keys: Key[Array, " seeds"],
+    inputs: tuple[Trajectory, PackPlan, Key[Array, " seeds"]],
     episodes: Int[Array, " seeds"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
-    """One update of every seed.
+    """Make one update of every seed.
 
-    How far a seed's batch can be folded differs as widely as what seeds have learned. So seeds come in groups of
-    about equal need, and a group in which no seed is ready costs nothing. The gradient alone depends on how a batch is
-    folded: what follows from it is worked out once for all, and nothing else has to be copied out of a branch.
+    How far batches can be packed differs from seed to seed, so seeds are sorted into groups of similar sizes; a group without a
+    ready seed costs nothing. Only the gradient depends on the packed size; the optimizer runs once for all seeds.
     """
-    together = group_size(len(ready))
-    nothing = {name: jnp.zeros(together) for name in metrics}
-    branches = [partial(idle, nothing), *(partial(gradients, loop, size) for size in (*sizes(loop), None))]
+    learner, metrics = carry
+    group = _group_size(len(ready))
+    no_metrics = {name: jnp.zeros(group) for name in metrics}
+    branches = [partial(_no_gradients, no_metrics), *(partial(_gradients, setup, size) for size in (*_sizes(setup), None))]
 
-    def of_group(group: PyTree) -> tuple[Array, Metrics]:
-        return jax.lax.switch(group[0].max(), branches, *group[1:])
+    def of_group(seeds: PyTree) -> tuple[PyTree, Metrics]:
+        return jax.lax.switch(seeds[0].max(), branches, *seeds[1:])
 
-    seeds = choice, learner, batch, places, keys
-    if together == len(ready):
-        gradient, found = of_group(seeds)
+    seeds = choice, learner, *inputs
+    if group == len(ready):
+        gradients, found = of_group(seeds)
     else:
         order = jnp.argsort(choice)
-        groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, together, *leaf.shape[1:]), seeds)
+        groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, group, *leaf.shape[1:]), seeds)
         by_group = jax.lax.map(of_group, groups)
-        gradient, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
+        gradients, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
 
-    after = follow_all(loop, learner, gradient, episodes), jax.tree.map(jnp.add, metrics, found)
-    return jax.tree.map(partial(rollout.keep, ready), after, (learner, metrics))
+    def apply(learner: LearnerState, gradient: PyTree, episodes: Array) -> LearnerState:
+        return update_target(setup, apply_gradient(setup, learner, gradient), episodes)
 
-
-def group_size(seeds: int) -> int:
-    """How many seeds learn side by side: on a CPU one, where products with a seed axis are slower; else at most 8."""
-    if jax.default_backend() == "cpu":
-        return 1
-    return max(size for size in range(1, 9) if seeds % size == 0)
+    after = jax.vmap(apply)(learner, gradients, episodes), jax.tree.map(jnp.add, metrics, found)
+    return jax.tree.map(partial(select, ready), after, carry)
 
 
-def idle(nothing: Metrics, learner: LearnerState, *rest: PyTree) -> tuple[Float[Array, "seeds parameters"], Metrics]:
-    """No gradient."""
-    return jnp.zeros_like(learner.parameters), nothing
+def _sizes(setup: Setup) -> tuple[PackSize, ...]:
+    return buffer.pack_sizes(setup.algorithm.batch, setup.env.spec.horizon, setup.algorithm.pack)
 
 
-def gradients(
-    loop: Loop,
-    size: Size | None,
+def _group_size(seeds: int) -> int:
+    """Return how many seeds' gradients are computed together: one on a CPU, where a seed axis makes products slower."""
+    limit = 1 if jax.default_backend() == "cpu" else MAX_VMAPPED
+    return max(size for size in range(1, limit + 1) if seeds % size == 0)
+
+
+def _no_gradients(no_metrics: Metrics, learner: LearnerState, *inputs: PyTree) -> tuple[PyTree, Metrics]:
+    return jax.tree.map(jnp.zeros_like, learner.parameters), no_metrics
+
+
+def _gradients(
+    setup: Setup,
+    size: PackSize | None,
     learner: LearnerState,
-    batch: Trajectory,
-    places: Places,
+    trajectories: Trajectory,
+    plan: PackPlan,
     keys: Key[Array, " seeds"],
-) -> tuple[Float[Array, "seeds parameters"], Metrics]:
-    """Those of a group of seeds, from a batch each, folded onto this size or not at all."""
+) -> tuple[PyTree, Metrics]:
+    def of_seed(learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
+        return gradient(setup, learner, buffer.rebuild_batch(setup.env, trajectories, plan, size), key)
 
-    def gradient(learner: LearnerState, batch: Trajectory, places: Places, key: PRNGKeyArray) -> tuple[Array, Metrics]:
-        episodes = rollout.recall(loop.env, batch, places, size)
-        return learn.gradient(loop.method, learner, episodes, key, loop.activations)
-
-    over_seeds = for_one if len(keys) == 1 else jax.vmap
-    return over_seeds(gradient)(learner, batch, places, keys)
+    return (_vmap_one if len(keys) == 1 else jax.vmap)(of_seed)(learner, trajectories, plan, keys)
 
 
-def sizes(loop: Loop) -> tuple[Size, ...]:
-    """What batches may be folded onto."""
-    return packing.sizes(loop.schedule.batch, loop.env.spec.horizon, loop.schedule.fold)
-
-
-def follow_all(
-    loop: Loop, learner: LearnerState, gradient: Float[Array, "seeds parameters"], episodes: Int[Array, " seeds"]
-) -> LearnerState:
-    """Every seed one step further, its target copied where that is due."""
-
-    def one(learner: LearnerState, gradient: Array, episodes: Array) -> LearnerState:
-        return learn.copy_target(learn.follow(loop.optimiser, learner, gradient), episodes, loop.schedule.target_every)
-
-    return jax.vmap(one)(learner, gradient, episodes)
-
-
-def for_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """What vmap does, for an axis of length one: a batched product with one in the batch costs more than a plain one."""
+def _vmap_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Apply a function along an axis of length one: batched products with a batch of one cost more than plain ones."""
 
     def applied(*arguments: PyTree) -> PyTree:
         result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))

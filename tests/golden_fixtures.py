@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import plugins, rollout, settings
+from refil import plugins, settings
 from refil.envs import group_matching
 from refil.nn.attention import Attention
 from refil.nn.gru import Gru
 from refil.nn.layers import Linear
-from refil.nn.mixers import AttentionQmix, Hyper, LinearQmix, Vdn
+from refil.nn.mixers import Hypernet, LinearQmix, Qmix, Vdn
 from refil.nn.pooling import Pooling
-from refil.nn.utilities import EntityEncoder, FeedForwardUtility, GruUtility, Recurrent
-from refil.training.replay import packing
-from refil.types import Episode, Model, Observation, Spec, Trajectory
+from refil.nn.utilities import EntityEncoder, FeedForwardUtility, GruUtility
+from refil.training.replay import buffer
+from refil.types import EpisodeBatch, Model, Observation, Spec, Trajectory
 
 HEADS = 4
 GAME = "group_matching_"
@@ -43,23 +43,23 @@ def build(path: Path, fixture):
         sizes["memory"] = fixture["agent/rnn.weight_hh"].shape[1]
     if "mixer/hyper_w_1.fc2.weight" in fixture:
         sizes["mixing"] = fixture["mixer/hyper_w_1.fc2.weight"].shape[0]
-    instants, entities, features = fixture["entities"].shape[1:]
+    timesteps, entities, features = fixture["entities"].shape[1:]
     agents, actions = fixture["available"].shape[2:]
-    return module.build(dataclasses.replace(config, **sizes), Spec(agents, entities, features, actions, instants - 1))
+    return module.build(dataclasses.replace(config, **sizes), Spec(agents, entities, features, actions, timesteps - 1))
 
 
-class Seen:
-    """A world whose states are what is seen of them."""
+class RecordedEnv:
+    """An environment whose states are observations."""
 
     spec = tasks = task_names = None
     observe = reset = step = staticmethod(lambda state, *_: state)
 
 
-def episodes(fixture, folded: bool = False) -> Episode:
-    """The recorded batch: each episode on a row of time, or all on a line."""
+def batch(fixture, packed: bool = False) -> EpisodeBatch:
+    """Return the recorded batch, padded or packed."""
     entities, actions = fixture["entities"], fixture["actions"]
-    count, instants, slots = entities.shape[:3]
-    present = np.broadcast_to(fixture["present"][:, None], (count, instants, slots))
+    count, timesteps, slots = entities.shape[:3]
+    present = np.broadcast_to(fixture["present"][:, None], (count, timesteps, slots))
     group = fixture["group"] if "group" in fixture else np.zeros((count, slots), int)
     observations = Observation(
         entities=jnp.asarray(entities),
@@ -67,38 +67,38 @@ def episodes(fixture, folded: bool = False) -> Episode:
         alive=jnp.asarray(present),
         visible=jnp.asarray(fixture["visible"]),
         available=jnp.asarray(fixture["available"]),
-        group=jnp.asarray(np.broadcast_to(group[:, None], (count, instants, slots))),
+        group=jnp.asarray(np.broadcast_to(group[:, None], (count, timesteps, slots))),
     )
     trajectory = Trajectory(
         states=observations,
         actions=jnp.asarray(actions[:, :-1]),
         rewards=jnp.asarray(fixture["reward"][:, :-1]),
         terminated=jnp.asarray(fixture["terminated"][:, :-1]),
-        valid=jnp.asarray(np.arange(instants - 1) < fixture["length"][:, None]),
+        valid=jnp.asarray(np.arange(timesteps - 1) < fixture["length"][:, None]),
         won=jnp.zeros(count, bool),
         task=jnp.zeros(count, int),
         key=jnp.zeros((count, 2), jnp.uint32),
     )
-    size = packing.Size(count * instants - 2, count) if folded else None
-    return rollout.recall(Seen(), trajectory, packing.arrange(trajectory.valid), size)
+    size = buffer.PackSize(count * timesteps - 2, count) if packed else None
+    return buffer.rebuild_batch(RecordedEnv(), trajectory, buffer.first_fit(trajectory.valid), size)
 
 
-def drawn(fixture, of: Episode) -> jax.Array:
-    """The recorded random sides at every instant of these episodes."""
-    return jnp.asarray(fixture["side"].astype(int))[of.number]
+def random_groups(fixture, batch: EpisodeBatch) -> jax.Array:
+    """Return the recorded random groups at every timestep."""
+    return jnp.asarray(fixture["side"].astype(int))[batch.episode_id]
 
 
-def sides(path: Path, fixture) -> jax.Array:
-    """What the fixture's method makes of them."""
-    recorded = episodes(fixture)
-    group, random = recorded.observations.group, drawn(fixture, recorded)
+def group_ids(path: Path, fixture) -> jax.Array:
+    """Return the groups that the fixture's method derives from them."""
+    recorded = batch(fixture)
+    group, random = recorded.observations.group, random_groups(fixture, recorded)
     made = {"refil_fixed_oracle": group, "refil_randomized_oracle": 2 * group + random}
     return made.get(method_name(path), random)
 
 
 def model(path: Path, fixture, prefix: str = "") -> Model:
     """Recorded parameters as a model; `prefix` chooses among the online, target and final ones."""
-    layer = partial(gather, fixture, "max" if "max" in path.stem else "mean")
+    layer = partial(aggregator, fixture, "max" if "max" in path.stem else "mean")
     return Model(utility(fixture, f"{prefix}agent/", layer), mixer(fixture, f"{prefix}mixer/", layer))
 
 
@@ -112,11 +112,10 @@ def utility(fixture, prefix: str, layer) -> FeedForwardUtility | GruUtility:
         for side in ("ih", "hh")
     ]
     score = dense(fixture, prefix + "fc3")
-    trunk = Recurrent(encode, dense(fixture, prefix + "fc2"), Gru(*sides), score.bias.shape[0])
-    return GruUtility(trunk, score)
+    return GruUtility(encode, dense(fixture, prefix + "fc2"), Gru(*sides), score, score.bias.shape[0])
 
 
-def mixer(fixture, prefix: str, layer) -> AttentionQmix | LinearQmix | Vdn:
+def mixer(fixture, prefix: str, layer) -> Qmix | LinearQmix | Vdn:
     """The mixing network."""
     if f"{prefix}V.fc1.weight" not in fixture:
         return Vdn()
@@ -124,16 +123,16 @@ def mixer(fixture, prefix: str, layer) -> AttentionQmix | LinearQmix | Vdn:
     if last_action_dim == 0:
         return LinearQmix(*(hyper(fixture, prefix + name, layer) for name in ("hyper_w_1", "V")), "softmax", 0)
     names = ("hyper_w_1", "hyper_b_1", "hyper_w_final", "V")
-    return AttentionQmix(*(hyper(fixture, prefix + name, layer) for name in names), "softmax", last_action_dim)
+    return Qmix(*(hyper(fixture, prefix + name, layer) for name in names), "softmax", last_action_dim)
 
 
-def hyper(fixture, prefix: str, layer) -> Hyper:
+def hyper(fixture, prefix: str, layer) -> Hypernet:
     """One hypernetwork."""
     parts = dense(fixture, prefix + ".fc1"), layer(prefix + ".attn"), dense(fixture, prefix + ".fc2")
-    return Hyper(*parts)
+    return Hypernet(*parts)
 
 
-def gather(fixture, kind: str, prefix: str) -> Attention | Pooling:
+def aggregator(fixture, kind: str, prefix: str) -> Attention | Pooling:
     """One attention or pooling layer; a pooling layer has a bias before the pooling."""
     if f"{prefix}.in_trans.bias" in fixture:
         return Pooling(dense(fixture, f"{prefix}.in_trans"), dense(fixture, f"{prefix}.out_trans"), kind, exact=False)

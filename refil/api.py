@@ -1,0 +1,266 @@
+"""The Python API: environments, training, trained teams and evaluation, without command line, signals or global state."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from refil import plugins, settings, stats
+from refil.errors import RefilError
+from refil.rollout import observe_batch
+from refil.storage import run_dir
+from refil.team import Team
+from refil.training import config as run_config
+from refil.training import devices, evaluation, flags, trainer
+from refil.training.config import ENVS, MaskDead
+from refil.types import Env, Observation, Spec
+
+
+def configure(precision: flags.Precision = "float32", deterministic: bool = False) -> None:
+    """Set how JAX computes in this process; call it before the first array is created.
+
+    `precision` is that of matrix products on a GPU ("float32", "tf32" or "bf16"). On a CPU, rounding becomes independent of how
+    computations are batched, so that runs are bit-identical to those of the command line. `deterministic` does that on a GPU.
+    """
+    flags.configure(precision, deterministic)
+
+
+class EnvState(eqx.Module):
+    """The state of an environment, and what the wrapper keeps track of."""
+
+    core: PyTree
+    last_action: Int[Array, " agents"]
+    time: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+class StepOutcome(eqx.Module):
+    """The result of one joint action; `truncated` means that the episode was cut off at the horizon."""
+
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    won: Bool[Array, ""]
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        """Whether the episode is over."""
+        return self.terminated | self.truncated
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """An environment to step by hand: pure functions of one episode, for `jax.jit`, `jax.vmap` and `jax.lax.scan`.
+
+    It fills in last actions and enforces the horizon. Steps after the end of an episode change nothing and pay nothing.
+    `core` is the environment itself (`refil.types.Env`).
+    """
+
+    core: Env
+    name: str
+
+    @property
+    def spec(self) -> Spec:
+        """The numbers of agents, entities, features and actions, and the horizon."""
+        return self.core.spec
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of all tasks."""
+        return self.core.task_names
+
+    def reset(self, key: PRNGKeyArray, task: str | int | Int[Array, ""] | None = None) -> tuple[EnvState, Observation]:
+        """Start an episode of the given task, by name or number, or of one sampled from the key."""
+        key_task, key_reset = jax.random.split(key)
+        if task is None:
+            task = jax.random.randint(key_task, (), 0, len(self.task_names))
+        elif isinstance(task, str):
+            if task not in self.task_names:
+                raise RefilError(f"unknown task {task!r} of {self.name}; available: {', '.join(self.task_names)}")
+            task = self.task_names.index(task)
+        core = self.core.reset(jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], self.core.tasks), key_reset)
+        no_action = jnp.full((self.spec.agents,), -1)
+        state = EnvState(core, no_action, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        return state, self.observe(state)
+
+    def step(
+        self, state: EnvState, actions: Int[Array, " agents"], key: PRNGKeyArray
+    ) -> tuple[EnvState, Observation, StepOutcome]:
+        """Take one step."""
+        core, outcome = self.core.step(state.core, actions, key)
+        core = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), core, state.core)
+        time = jnp.where(state.done, state.time, state.time + 1)
+        running = ~state.done
+        terminated = running & outcome.terminated
+        truncated = running & ~outcome.terminated & (time >= self.spec.horizon)
+        after = EnvState(core, jnp.asarray(actions), time, state.done | terminated | truncated)
+        result = StepOutcome(jnp.where(running, outcome.reward, 0.0), terminated, truncated, running & outcome.won)
+        return after, self.observe(after), result
+
+    def observe(self, state: EnvState) -> Observation:
+        """Return the observation of a state."""
+        batched = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], (state.core, state.last_action, state.time == 0))
+        return jax.tree.map(lambda leaf: leaf[0, 0], observe_batch(self.core, *batched))
+
+
+def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
+    """Build an environment: a name from `refil list`, any two armies such as "3s5z_vs_3s6z", or the path of a Python file.
+
+    `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
+    """
+    name = plugins.absolute_name(env)
+    module = plugins.load(ENVS, name)
+    core = module.build(settings.from_json(module.Config(), options, ("env",)))
+    return Environment(MaskDead(core) if mask_dead else core, env)
+
+
+class Metrics(Sequence[dict[str, Any]]):
+    """Lines of metrics, one dictionary per seed and report."""
+
+    def __init__(self, lines: Sequence[dict[str, Any]]) -> None:
+        self._lines = list(lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._lines[index]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._lines)
+
+    def __repr__(self) -> str:
+        return f"Metrics({len(self)} lines, {', '.join(self._lines[0]) if self._lines else 'empty'})"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame; needs pandas."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise RefilError("to_pandas needs pandas: pip install pandas") from error
+        return pandas.DataFrame(self._lines)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished or stopped training run: its config, its metrics, a team per seed, and its folder if it has one."""
+
+    config: run_config.RunConfig
+    metrics: Metrics
+    teams: tuple[Team, ...]
+    finished: bool
+    path: Path | None
+
+
+def train(
+    env: str,
+    method: str = "refil",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    env_options: dict[str, Any] | None = None,
+    method_options: dict[str, Any] | None = None,
+    callback: Callable[[dict[str, Any]], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    init: Team | None = None,
+    **options: Any,
+) -> Run:
+    """Train a method on an environment and return its metrics and teams.
+
+    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that folder
+    and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a trained
+    team to start from. Training needs no main thread.
+    """
+    config = run_config.default(env, method).with_options(env_options, method_options, **options)
+    model = None if init is None else init.model
+    call = {"should_stop": should_stop, "loggers": [callback] if callback else [], "init": model}
+    if out is None:
+        if resume:
+            raise RefilError("resume=True needs out, the folder of the run")
+        result = trainer.train(config, **call)
+        lines, path = result.metrics, None
+    else:
+        path = Path(out)
+        with run_dir.locked(path):
+            if resume:
+                run = run_dir.open_run(path)
+                config = run_config.resumed(run.config, config)
+            else:
+                run = run_dir.create(path, config)
+            result = trainer.train(config, run, resume, **call)
+            lines = run.metrics()
+    teams = tuple(
+        Team(jax.tree.map(lambda leaf, row=row: leaf[row], result.models), result.setup.env, f"{method} on {env}", seed)
+        for row, seed in enumerate(result.seeds)
+    )
+    return Run(config, Metrics(lines), teams, result.finished, path)
+
+
+def load(path: str | Path, seed: int | None = None) -> Team:
+    """Load a trained team from the folder of a run; of the first seed unless one is given."""
+    run = run_dir.open_run(Path(path))
+    if not run.seeds:
+        raise RefilError(f"{path} has no trained model yet")
+    seed = run.seeds[0] if seed is None else seed
+    if seed not in run.seeds:
+        raise RefilError(f"{path} has no model of seed {seed}; available: {', '.join(map(str, run.seeds))}")
+    setup = run.config.build()
+    model = run.load_model(seed, jax.eval_shape(setup.method.init, jax.random.key(0)))
+    return Team(jax.tree.map(jnp.asarray, model), setup.env, str(path), seed)
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The share of episodes of one task that a team won, with its 95 % interval."""
+
+    win_rate: float
+    ci95: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class EvalSummary:
+    """Means over greedy episodes; `by_task` has every task if it was asked for, with `episodes` episodes each."""
+
+    episodes: int
+    win_rate: float
+    ci95: tuple[float, float]
+    return_mean: float | None = None
+    length_mean: float | None = None
+    by_task: dict[str, TaskResult] | None = None
+
+
+def evaluate(
+    team: Team, *, episodes: int = 200, by_task: bool = False, env: Environment | None = None, seed: int = 0
+) -> EvalSummary:
+    """Let a team play greedily, in its own environment or in another one of the same sizes.
+
+    With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
+    """
+    core = team.env if env is None else env.core
+    if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
+        raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
+    models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    keys = jax.random.split(jax.random.key(seed), 1)
+    play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
+    result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
+    if not by_task:
+        rate = float(result.win_rate[0])
+        interval = stats.share_interval(rate, episodes)
+        return EvalSummary(episodes, rate, interval, float(result.return_mean[0]), float(result.length_mean[0]))
+    rates = np.asarray(result)[:, 0] / episodes
+    tasks = {
+        name: TaskResult(float(rate), stats.share_interval(float(rate), episodes))
+        for name, rate in zip(core.task_names, rates, strict=True)
+    }
+    mean = float(rates.mean())
+    return EvalSummary(episodes, mean, stats.share_interval(mean, episodes * len(tasks)), by_task=tasks)
+
+
+def _sizes(spec: Spec) -> str:
+    return f"{spec.features} features and {spec.actions} actions"

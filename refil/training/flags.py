@@ -1,0 +1,47 @@
+"""Global settings of JAX and XLA that a run depends on; they take effect only if no JAX program has run yet."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Literal
+
+import jax
+
+Precision = Literal["float32", "tf32", "bf16"]
+MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}
+DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+# XLA fuses a multiplication and an addition into one operation (FMA) depending on the program around them, so that a battle
+# would round differently alone and in a batch. CPUs limited to AVX have no FMA, at no measurable cost.
+NO_FMA = "--xla_cpu_max_isa=AVX"
+CACHE = Path.home() / ".cache" / "refil"  # compiled programs, unless JAX_COMPILATION_CACHE_DIR names another folder
+
+
+def configure(precision: Precision = "float32", deterministic: bool = False) -> None:
+    """Set the precision of matrix products, determinism, and rounding that does not depend on batching."""
+    disable_fma()
+    if deterministic:
+        _add_xla_flag(DETERMINISTIC)
+    jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
+    if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute on a GPU
+
+
+def disable_fma() -> None:
+    """Make rounding on a CPU independent of the program around an operation, unless the user chose an instruction set."""
+    if platform.machine() in ("x86_64", "AMD64") and "xla_cpu_max_isa" not in os.environ.get("XLA_FLAGS", ""):
+        _add_xla_flag(NO_FMA)
+
+
+def effective() -> dict[str, str]:
+    """Return what rounding depends on besides the config: device, version of JAX, XLA flags."""
+    return {
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "xla_flags": " ".join(sorted(os.environ.get("XLA_FLAGS", "").split())),
+    }
+
+
+def _add_xla_flag(flag: str) -> None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if flag not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {flag}".strip()

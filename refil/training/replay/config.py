@@ -1,0 +1,31 @@
+"""Options of training from a replay buffer."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from refil.errors import RefilError
+from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
+from refil.training.setup import TrainConfig
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """Options of training from a replay buffer; the defaults are the paper's."""
+
+    batch: PositiveInt = 32  # Episodes per update
+    buffer: Annotated[PositiveInt, FromEnv] = 5000  # Episodes in the replay buffer
+    lr: NonNegativeFloat = 5e-4  # Learning rate
+    max_grad_norm: NonNegativeFloat = 10.0  # Maximum norm of the gradient
+    target_every: PositiveInt = 200  # Episodes between updates of the target network
+    epsilon_finish: UnitFloat = 0.05  # Final probability of a random action; the initial one is 1
+    epsilon_steps: Annotated[PositiveInt, FromEnv] = 50_000  # Environment steps over which epsilon is annealed
+    # Sizes of packed batches, as fractions of the padded size: short episodes are packed into the smallest one that fits, which
+    # changes only rounding. Each size is compiled separately; several pay off in long runs. Without a value: never pack
+    pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
+
+
+def check(config: ReplayConfig, train: TrainConfig) -> None:
+    """Raise if the sizes contradict each other."""
+    for name, value in (("algorithm.batch", config.batch), ("train.envs", train.envs)):
+        if value > config.buffer:
+            raise RefilError(f"{name} {value} is larger than algorithm.buffer {config.buffer}")

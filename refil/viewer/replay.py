@@ -1,0 +1,53 @@
+"""Replays: recorded episodes as clips of scenes, which a notebook shows as a page."""
+
+import html
+from dataclasses import dataclass
+
+import jax
+
+from refil.scene import Scene
+from refil.types import Env, Trajectory
+from refil.viewer import export
+
+STEPS_PER_SECOND = 4.0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One episode: its task, its result, and a scene per timestep."""
+
+    task: str
+    won: bool
+    episode_return: float
+    scenes: list[Scene]
+
+    @property
+    def length(self) -> int:
+        """The number of steps."""
+        return len(self.scenes) - 1
+
+    def clip(self, number: int = 1) -> export.Clip:
+        """Return the clip for a replay page."""
+        result = "won" if self.won else "not won"
+        return export.Clip(f"{number}: {self.task}, {result} after {self.length} steps", self.scenes, STEPS_PER_SECOND)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(export.page([self.clip()]), quote=True)
+        return f'<iframe srcdoc="{page}" width="100%" height="620" style="border:0"></iframe>'
+
+
+def replays(env: Env, trajectories: Trajectory) -> list[Replay]:
+    """Turn recorded episodes, with one leading axis, into replays."""
+    found = []
+    for number, valid in enumerate(trajectories.valid):
+        length = int(valid.sum())
+        states = [jax.tree.map(lambda leaf, t=time: leaf[number, t], trajectories.states) for time in range(length + 1)]  # noqa: B023
+        found.append(
+            Replay(
+                task=env.task_names[int(trajectories.task[number])],
+                won=bool(trajectories.won[number]),
+                episode_return=float(trajectories.rewards[number][valid].sum()),
+                scenes=[env.scene(state) for state in states],
+            )
+        )
+    return found

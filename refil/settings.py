@@ -92,7 +92,7 @@ def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> dict[str,
 
 
 def apply_defaults(settings: T, env_defaults: Any) -> T:
-    """Replace the options marked `FromEnv` by those of the same name in `env_defaults` (`refil.types.EnvDefaults`) that are not None."""
+    """Replace the options marked `FromEnv` by the environment's own (`refil.types.EnvDefaults`) where they are not None."""
     hints = get_type_hints(type(settings), include_extras=True)
     marked = [name for name, hint in hints.items() if FromEnv in getattr(hint, "__metadata__", ())]
     chosen = {name: getattr(env_defaults, name) for name in marked}

@@ -1,7 +1,7 @@
-"""Experiments of the paper, one file each; the file's name is its name on the command line.
+"""Experiments of the paper, one file each; the name of the file is the name of the experiment.
 
-A file has `planned() -> dict[str, Experiment]`, from the label of each run to what it trains, and `conclude(done, out)`,
-which makes a figure or a table of the finished runs and says where it is.
+An experiment defines `runs() -> dict[str, RunConfig]`, the config of each run by its label, and `report(done, out)`, which
+writes a figure or a table of the finished runs (`done` maps labels to `RunDir`) into the folder `out` and returns its path.
 """
 
-NEEDED = ("planned", "conclude")  # of a file of one's own
+NEEDED = ("runs", "report")  # names that an experiment file must define

@@ -1,14 +1,13 @@
-"""Figure 2b: group matching at the paper's size, REFIL beside QMIX (Attention) and the two oracles, 24 seeds each."""
+"""Figure 3b: group matching at the paper's size with REFIL, QMIX (Attention) and the two oracles, 24 seeds each."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from refil.storage import serialization
-from refil.storage.run_dir import Run
+from refil.storage.run_dir import RunDir
 from refil.training import config
-from refil.training.config import Experiment
+from refil.training.config import RunConfig
 
-LABELS = {
+METHODS = {
     "REFIL": "refil",
     "QMIX (Attention)": "qmix_attention",
     "REFIL (Fixed Oracle)": "refil_fixed_oracle",
@@ -16,20 +15,16 @@ LABELS = {
 }
 
 
-def planned() -> dict[str, Experiment]:
-    """The four methods of the figure, on the paper's settings; metrics hold little beside the evaluations."""
-    return {label: paper(config.default("group_matching", method)) for label, method in LABELS.items()}
+def runs() -> dict[str, RunConfig]:
+    """Return the four methods of the figure with the paper's settings; metrics contain little besides evaluations."""
+    defaults = {label: config.default("group_matching", method) for label, method in METHODS.items()}
+    return {label: default.with_options(seeds=24, log_every=10_000) for label, default in defaults.items()}
 
 
-def paper(default: Experiment) -> Experiment:
-    """What the paper ran."""
-    return replace(default, options=replace(default.options, seeds=24, log_every=10_000))
-
-
-def conclude(done: dict[str, Run], out: Path, name: str = "figure_2b.png") -> Path:
-    """The figure."""
+def report(done: dict[str, RunDir], out: Path, name: str = "figure_3b.png") -> Path:
+    """Draw the learning curves."""
     from refil.plots import learning_curves
 
-    picture = out / name
-    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), picture)
-    return picture
+    path = out / name
+    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), path)
+    return path

@@ -1,42 +1,40 @@
-"""Figure 4, upper row: REFIL and its ablations on the three StarCraft sets, with 3M steps and 3 seeds.
+"""Figure 4, upper row: REFIL and its ablations on the three StarCraft task sets, with 3M steps and 3 seeds.
 
 The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from refil.storage import serialization
-from refil.storage.run_dir import Run
+from refil.storage.run_dir import RunDir
 from refil.training import config
-from refil.training.config import Experiment
+from refil.training.config import RunConfig
 
-SETS = ("3-8sz", "3-8csz", "3-8MMM")
+TASK_SETS = ("3-8sz", "3-8csz", "3-8MMM")
 ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
 
 
-def planned() -> dict[str, Experiment]:
-    """Each method on each set; metrics hold little beside the evaluations."""
-    return {f"{config.label(method)} on {env}": shortened(config.default(env, method)) for env in SETS for method in ABLATIONS}
+def runs() -> dict[str, RunConfig]:
+    """Return each method on each task set; metrics contain little besides evaluations."""
+    return {
+        f"{config.label(method)} on {env}": config.default(env, method).with_options(steps=3_000_000, seeds=3, log_every=2_000)
+        for env in TASK_SETS
+        for method in ABLATIONS
+    }
 
 
-def shortened(default: Experiment) -> Experiment:
-    """The paper's settings, for fewer steps and seeds."""
-    return replace(default, options=replace(default.options, steps=3_000_000, seeds=3, log_every=2_000))
-
-
-def conclude(done: dict[str, Run], out: Path) -> Path:
-    """The figure, a panel for each set, and beside it a table."""
+def report(done: dict[str, RunDir], out: Path) -> Path:
+    """Draw a panel for each task set, and write the same as a table."""
     from refil.plots import learning_curves
 
-    picture = out / "figure_4.png"
-    serialization.save_figure(learning_curves.draw_beside(panels(done)), picture)
-    lines = learning_curves.table({label: [run] for label, run in done.items()})
-    serialization.write_atomic(out / "figure_4.md", ("\n".join(lines) + "\n").encode())
-    return picture
+    path = out / "figure_4.png"
+    serialization.save_figure(learning_curves.draw_panels(panels(done)), path)
+    table = learning_curves.table({label: [run] for label, run in done.items()})
+    serialization.write_atomic(out / "figure_4.md", ("\n".join(table) + "\n").encode())
+    return path
 
 
-def panels(done: dict[str, Run]) -> dict[str, dict[str, list[Run]]]:
-    """For each set all methods' lines."""
+def panels(done: dict[str, RunDir]) -> dict[str, dict[str, list[RunDir]]]:
+    """Return the runs of each panel, by method."""
     names = [config.label(method) for method in ABLATIONS]
-    return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in SETS}
+    return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in TASK_SETS}

@@ -1,50 +1,43 @@
-"""REFIL on the three StarCraft sets for the paper's 10M steps, one seed each: where it comes to in the end."""
+"""REFIL on the three StarCraft task sets for the paper's 10M steps, one seed each."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from refil.experiments.figure_4 import SETS
+from refil.experiments.figure_4 import TASK_SETS
 from refil.storage import serialization
-from refil.storage.run_dir import Run
+from refil.storage.run_dir import RunDir
 from refil.training import config
-from refil.training.config import Experiment
+from refil.training.config import RunConfig
 
-COLUMNS = 10  # of the table, evenly over all steps
-BEFORE = 0.02  # of all steps: what was won just before a column's step is averaged
-
-
-def planned() -> dict[str, Experiment]:
-    """A run for each set; metrics hold little beside the evaluations."""
-    return {f"REFIL on {env}": paper(config.default(env, "refil")) for env in SETS}
+COLUMNS = 10  # columns of the table, evenly spaced over all steps
+WINDOW = 0.02  # fraction of all steps over which the win rate before each column's step is averaged
 
 
-def paper(default: Experiment) -> Experiment:
-    """What the paper ran, with fewer lines of metrics."""
-    return replace(default, options=replace(default.options, log_every=2_000))
+def runs() -> dict[str, RunConfig]:
+    """Return a run for each task set; metrics contain little besides evaluations."""
+    return {f"REFIL on {env}": config.default(env, "refil").with_options(log_every=2_000) for env in TASK_SETS}
 
 
-def conclude(done: dict[str, Run], out: Path) -> Path:
-    """The curves, and beside them a table."""
+def report(done: dict[str, RunDir], out: Path) -> Path:
+    """Draw the learning curves, and write a table of the win rate along the way."""
     from refil.plots import learning_curves
 
-    picture = out / "ten_million.png"
-    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), picture)
-    serialization.write_atomic(out / "ten_million.md", ("\n".join(table(done)) + "\n").encode())
-    return picture
+    path = out / "ten_million.png"
+    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), path)
+    serialization.write_atomic(out / "ten_million.md", ("\n".join(_table(done)) + "\n").encode())
+    return path
 
 
-def table(done: dict[str, Run]) -> Iterator[str]:
-    """Of every run what was won on its way."""
+def _table(done: dict[str, RunDir]) -> Iterator[str]:
     from refil.plots import learning_curves
 
     for number, (label, run) in enumerate(done.items()):
         steps, curves = learning_curves.seed_curves([run])
-        places = np.linspace(0, steps[-1], COLUMNS + 1)[1:]
+        ends = np.linspace(0, steps[-1], COLUMNS + 1)[1:]
         if not number:
-            yield f"| million steps | {' | '.join(f'{place / 1e6:.2g}' for place in places)} |"
+            yield f"| million steps | {' | '.join(f'{end / 1e6:.2g}' for end in ends)} |"
             yield f"|---|{'---|' * COLUMNS}"
-        won = [curves[:, (steps > place - BEFORE * steps[-1]) & (steps <= place)].mean() for place in places]
-        yield f"| {label} | {' | '.join(f'{share:.0%}' for share in won)} |"
+        rates = [curves[:, (steps > end - WINDOW * steps[-1]) & (steps <= end)].mean() for end in ends]
+        yield f"| {label} | {' | '.join(f'{rate:.0%}' for rate in rates)} |"

@@ -1,4 +1,8 @@
-"""Figures, one file each; the file's name is its name on the command line. A file has
-`draw(lines) -> Figure`, and `table(lines)`, which gives in words what is drawn, line by line."""
+"""Figures, one file each; the name of the file is the name of the figure.
 
-NEEDED = ("draw", "table")  # of a file of one's own
+A figure defines `draw(curves) -> Figure` and `table(curves)`, which yields the same as lines of Markdown; `curves` maps each
+label to the runs (`RunDir`) whose seeds form one curve.
+"""
+
+NEEDED = ("draw", "table")  # names that a figure file must define
+KIND = "figure"

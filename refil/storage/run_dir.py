@@ -1,15 +1,15 @@
-"""A run's folder: everything that is written to disk and read back, and how it stays whole.
+"""The folder of a run: everything that is written to disk and read back.
 
-    config.json           the experiment, as `refil train --config` reads it
-    metrics.jsonl         one line per report of a seed
-    training.safetensors  all that training goes on from
-    model_seed_N.safetensors   one seed's model
-    unsaved               there from a start on until everything has been saved once
-    earlier_1/            what there was of a start that was killed before that
-    by_task.json          how often each task was won, once `refil evaluate --by-task` has played them
-    lock                  held by the process that trains here
+    config.json                the config, which `refil train --config` reads
+    metrics.jsonl              one line per log entry of a seed
+    checkpoint.safetensors     the state of training, to resume from
+    model_seed_N.safetensors   the model of one seed
+    unsaved                    an empty file that exists until the first checkpoint is written
+    aborted_1/                 files of a start that was killed before its first checkpoint
+    by_task.json               wins on every task, written by `refil evaluate --by-task`
+    lock                       held by the process that trains here
 
-Files other than the metrics, which only grow, are replaced whole. Nothing is pickled.
+Metrics are appended; all other files are replaced atomically.
 """
 
 import contextlib
@@ -17,7 +17,9 @@ import fcntl
 import itertools
 import json
 import os
+import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,161 +29,186 @@ from jaxtyping import PyTree
 
 from refil.errors import RefilError
 from refil.storage import serialization
-from refil.training import config
-from refil.training.config import Experiment
-from refil.types import Model
+from refil.training import config as configs
+from refil.training import flags
+from refil.training.config import RunConfig
 
-CONFIG, METRICS, TRAINING, LOCK, CURVE = "config.json", "metrics.jsonl", "training.safetensors", "lock", "learning_curve.png"
-BY_TASK, UNSAVED = "by_task.json", "unsaved"
+CONFIG, METRICS, CHECKPOINT, LOCK = "config.json", "metrics.jsonl", "checkpoint.safetensors", "lock"
+CURVE, BY_TASK, UNSAVED = "learning_curve.png", "by_task.json", "unsaved"
+OLD_CHECKPOINT = "training.safetensors"  # of version 0.1
 Tree = TypeVar("Tree")
 
 
-class Run:
-    """A run's folder."""
+class RunDir:
+    """The folder of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
-    def experiment(self) -> Experiment:
-        """What is trained here."""
-        return config.read(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG))
+    def config(self) -> RunConfig:
+        """The config of the run."""
+        return configs.read(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG))
 
-    def keep_experiment(self, asked: Experiment) -> None:
-        """Note what is trained here."""
-        serialization.write_atomic(self.path / CONFIG, asked.to_json().encode())
+    def write_config(self, config: RunConfig) -> None:
+        """Write the config of the run."""
+        serialization.write_atomic(self.path / CONFIG, config.to_json().encode())
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that have a model here."""
-        return sorted(int(path.stem.removeprefix("model_seed_")) for path in self.models())
+        """The seeds whose models are stored."""
+        return sorted(int(path.stem.removeprefix("model_seed_")) for path in self.model_paths())
 
-    def models(self) -> list[Path]:
-        """The models' files."""
+    def model_paths(self) -> list[Path]:
+        """Return the files of all models."""
         return sorted(self.path.glob("model_seed_*.safetensors"))
 
-    def models_written(self) -> list[int]:
-        """When each of them was, which is another time for another model."""
-        return [path.stat().st_mtime_ns for path in self.models()]
-
     def metrics(self) -> list[dict[str, Any]]:
-        """All lines written so far; one cut off by a crash is no line."""
+        """Return all complete lines of the metrics; a line cut off by a crash is ignored."""
         lines = serialization.read_text(self.path / METRICS).splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def append(self, lines: list[dict[str, Any]]) -> None:
-        """Add lines to the metrics."""
+    def append_metrics(self, lines: list[dict[str, Any]]) -> None:
+        """Append lines to the metrics."""
         with serialization.wrap_os_errors(self.path / METRICS), (self.path / METRICS).open("a") as file:
             file.write("".join(json.dumps(line) + "\n" for line in lines))
 
-    def by_task(self) -> dict[str, list[float]]:
-        """Each task's share of episodes won, one for every seed; it holds for the models that are there."""
-        if not (self.path / BY_TASK).exists():
-            raise RefilError(f"{self.path} has no {BY_TASK} yet: 'refil evaluate {self.path} --by-task' plays every task")
-        played = json.loads(serialization.read_text(self.path / BY_TASK))
-        return {task: [won / played["episodes"] for won in seeds] for task, seeds in played["won"].items()}
+    @property
+    def metrics_bytes(self) -> int:
+        """The size of the metrics file."""
+        return (self.path / METRICS).stat().st_size
 
-    def keep_by_task(self, episodes: int, won: dict[str, list[int]]) -> None:
-        """Keep how many of so many episodes of each task every seed has won."""
+    def by_task(self) -> dict[str, list[float]]:
+        """Return the win rates on each task, one per seed."""
+        if not (self.path / BY_TASK).exists():
+            raise RefilError(f"{self.path} has no {BY_TASK} yet; 'refil evaluate {self.path} --by-task' creates it")
+        stored = json.loads(serialization.read_text(self.path / BY_TASK))
+        return {task: [won / stored["episodes"] for won in seeds] for task, seeds in stored["won"].items()}
+
+    def write_by_task(self, episodes: int, won: dict[str, list[int]]) -> None:
+        """Write the number of episodes played per task, and how many of them every seed won."""
         serialization.write_atomic(self.path / BY_TASK, (json.dumps({"episodes": episodes, "won": won}) + "\n").encode())
 
     @property
-    def saved(self) -> bool:
-        """Whether there is anything to go on from."""
-        return (self.path / TRAINING).exists()
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint to resume from."""
+        return (self.path / CHECKPOINT).exists()
 
-    def restart(self) -> Path | None:
-        """Begin with empty metrics; what there is of a start that was never saved goes into a folder of its own.
+    def archive_unsaved(self) -> Path | None:
+        """Start with empty metrics; move files of a start that wrote no checkpoint into a folder, and return its path.
 
-        Metrics of another run, whose other files have been left away, are refused.
+        Raise if the folder holds a run whose checkpoint was deleted: its metrics must not be lost.
         """
-        there = [self.path / METRICS, self.path / BY_TASK, *self.models()]
-        left = [path for path in there if path.exists() and path.stat().st_size]
-        if left and not (self.path / UNSAVED).exists():
-            again = f"'refil train --config {self.path / CONFIG} --out DIR' trains it anew"
-            raise RefilError(f"{self.path} has no {TRAINING} to go on from; {again}")
-        kept = next(path for n in itertools.count(1) if not (path := self.path / f"earlier_{n}").exists())
-        if left:
-            serialization.make_folder(kept)
-        for path in left:
-            with serialization.wrap_os_errors(kept / path.name):
-                path.rename(kept / path.name)
+        leftovers = [path for path in (self.path / METRICS, self.path / BY_TASK, *self.model_paths()) if _has_content(path)]
+        if leftovers and not (self.path / UNSAVED).exists():
+            retrain = f"'refil train --config {self.path / CONFIG} --out DIR' trains it again"
+            if (self.path / OLD_CHECKPOINT).exists():
+                raise RefilError(f"{self.path / OLD_CHECKPOINT} was written by refil 0.1 and cannot be resumed; {retrain}")
+            raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {retrain}")
+        archive = next(path for n in itertools.count(1) if not (path := self.path / f"aborted_{n}").exists())
+        if leftovers:
+            serialization.make_folder(archive)
+        for path in leftovers:
+            with serialization.wrap_os_errors(archive / path.name):
+                path.rename(archive / path.name)
         serialization.write_atomic(self.path / UNSAVED, b"")
         serialization.write_atomic(self.path / METRICS, b"")
-        return kept if left else None
+        return archive if leftovers else None
 
-    @property
-    def metrics_bytes(self) -> int:
-        """How long the metrics are by now."""
-        return (self.path / METRICS).stat().st_size
+    def save_checkpoint(
+        self, state: PyTree, config: RunConfig, seconds: float, metrics_bytes: int, num_uncompressed: int | None = None
+    ) -> None:
+        """Write the state of training, with the training time and the size of the metrics that belong to it.
 
-    def save(self, training: PyTree, seconds: float, metrics_bytes: int, episodes_whole: int | None = None) -> None:
-        """Write all that training goes on from, and what was true when it was like this."""
-        notes = {"metrics_bytes": str(metrics_bytes), "seconds": repr(seconds), "episodes_whole": json.dumps(episodes_whole)}
-        serialization.fsync(self.path / METRICS)  # of which so many bytes must be there when this is read
-        serialization.write_arrays(self.path / TRAINING, training, notes)
+        `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
+        """
+        metadata = {
+            "config": config.to_json(),
+            "flags": json.dumps(flags.effective()),
+            "seconds": repr(seconds),
+            "metrics_bytes": str(metrics_bytes),
+            "num_uncompressed": json.dumps(num_uncompressed),
+        }
+        serialization.fsync(self.path / METRICS)  # the checkpoint refers to their size
+        serialization.write_arrays(self.path / CHECKPOINT, state, metadata)
         (self.path / UNSAVED).unlink(missing_ok=True)
 
     @property
-    def episodes_whole(self) -> int | None:
-        """How many episodes were saved whole beside all in little space; nothing if all were."""
-        return json.loads(serialization.read_notes(self.path / TRAINING).get("episodes_whole", "null"))
+    def num_uncompressed(self) -> int | None:
+        """The number of episodes stored uncompressed next to a compressed replay buffer; None if it is not compressed."""
+        return json.loads(serialization.read_metadata(self.path / CHECKPOINT)["num_uncompressed"])
 
     @property
-    def saved_to_the_end(self) -> bool:
-        """Whether nothing was reported after the last save; of a run whose save was left away that is taken to be so."""
-        if not self.saved:
+    def is_complete(self) -> bool:
+        """Whether nothing was logged after the last checkpoint; assumed for runs whose checkpoint was deleted."""
+        if not self.has_checkpoint:
             return not (self.path / UNSAVED).exists()
-        return int(serialization.read_notes(self.path / TRAINING)["metrics_bytes"]) == self.metrics_bytes
+        return int(serialization.read_metadata(self.path / CHECKPOINT)["metrics_bytes"]) == self.metrics_bytes
 
-    def restore(self, like: Tree) -> tuple[Tree, float]:
-        """What was saved last, as a tree like this one, and the seconds trained; metrics written later are cut off."""
-        training, notes = serialization.read_arrays(self.path / TRAINING, like)
-        length, metrics = int(notes["metrics_bytes"]), self.path / METRICS
-        if metrics.exists() and metrics.stat().st_size >= length:
-            with serialization.wrap_os_errors(metrics):
-                os.truncate(metrics, length)
-        elif length:
-            raise RefilError(f"{metrics} is shorter than it was when {TRAINING} was written; the two do not belong together")
-        return training, float(notes["seconds"])
+    def load_checkpoint(self, like: Tree, config: RunConfig) -> tuple[Tree, float]:
+        """Return the saved state, shaped as `like`, and the seconds trained; later lines are cut off the metrics.
 
-    def save_models(self, models: Model, seeds: list[int], trained: Experiment) -> None:
-        """One file for each seed; it also says what it was trained for. What other models won by task is no longer true."""
+        Raise if the checkpoint belongs to another config than the given one, and warn if it was written under other flags.
+        """
+        path = self.path / CHECKPOINT
+        state, metadata = serialization.read_arrays(path, like, partial(_check_config, path, config))
+        for name, now in flags.effective().items():
+            if (saved := json.loads(metadata["flags"]).get(name)) != now:
+                warnings.warn(
+                    f"{path} was saved with {name} {saved!r}, not {now!r}: results may round differently", stacklevel=2
+                )
+        self._truncate_metrics(int(metadata["metrics_bytes"]))
+        return state, float(metadata["seconds"])
+
+    def save_models(self, models: PyTree, seeds: list[int], config: RunConfig) -> None:
+        """Write one file per seed; the leading axis of all arrays is the seeds. Win rates by task become outdated."""
         (self.path / BY_TASK).unlink(missing_ok=True)
-        models, notes = jax.device_get(models), {"trained": json.dumps(trained.parts())}
+        models, metadata = jax.device_get(models), {"config": config.to_json()}
         for row, seed in enumerate(seeds):
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
-            serialization.write_arrays(self.path / f"model_seed_{seed}.safetensors", model, notes)
+            serialization.write_arrays(self._model_path(seed), model, metadata)
 
-    def load_models(self, like: Model) -> Model:
-        """All seeds' models with a leading axis; `like` is one seed's."""
+    def load_models(self, like: Tree) -> Tree:
+        """Return the models of all seeds with a leading axis; `like` is the model of one seed."""
         if not self.seeds:
             raise RefilError(f"{self.path} has no model yet")
-        rows = [serialization.read_arrays(self.path / f"model_seed_{seed}.safetensors", like)[0] for seed in self.seeds]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+        paths, config = [self._model_path(seed) for seed in self.seeds], self.config
+        models = [serialization.read_arrays(path, like, partial(_check_config, path, config))[0] for path in paths]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+
+    def _model_path(self, seed: int) -> Path:
+        return self.path / f"model_seed_{seed}.safetensors"
+
+    def _truncate_metrics(self, size: int) -> None:
+        metrics = self.path / METRICS
+        content = metrics.read_bytes()[:size] if metrics.exists() else b""
+        if len(content) < size or not (content.endswith(b"\n") or not content):
+            raise RefilError(f"{metrics} does not match {CHECKPOINT}: no line ends at byte {size}, where it was saved")
+        if metrics.exists():
+            with serialization.wrap_os_errors(metrics):
+                os.truncate(metrics, size)
 
 
-def create(path: Path, asked: Experiment) -> Run:
-    """A new run's folder; one in which nothing has come of a run yet is as good as new."""
-    begun = [path / name for name in (METRICS, TRAINING) if (path / name).exists()]
-    if any(file.stat().st_size for file in begun):
-        raise RefilError(f"{path} holds a run already: 'refil train --resume {path}' continues it, or choose another --out")
+def create(path: Path, config: RunConfig) -> RunDir:
+    """Create the folder of a new run; a folder in which nothing was logged or saved is used again."""
+    if any(_has_content(path / name) for name in (METRICS, CHECKPOINT, OLD_CHECKPOINT)):
+        raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
     serialization.make_folder(path)
-    run = Run(path)
-    run.keep_experiment(asked)
+    run = RunDir(path)
+    run.write_config(config)
     return run
 
 
-def existing(path: Path) -> Run:
-    """A folder that holds a run."""
+def open_run(path: Path) -> RunDir:
+    """Open the folder of an existing run."""
     if not (path / CONFIG).is_file():
         raise RefilError(f"{path} holds no run: there is no {path / CONFIG}")
-    return Run(path)
+    return RunDir(path)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes out of a run's folder; the lock goes with its process, however that ends."""
+    """Keep other processes out of a run's folder; the lock ends with its process, even if that is killed."""
     serialization.make_folder(path)
     with serialization.wrap_os_errors(path / LOCK):
         file = (path / LOCK).open("w")
@@ -191,3 +218,14 @@ def locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RefilError(f"another process is training in {path}") from None
         yield
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _check_config(path: Path, config: RunConfig, metadata: dict[str, str]) -> None:
+    saved = configs.read(metadata["config"], str(path))
+    for name, (old, new) in configs.differences(saved, config).items():
+        if not configs.is_changeable(name):
+            raise RefilError(f"{path} was saved with {name} {old}, but the config has {name} {new}")

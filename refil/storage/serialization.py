@@ -1,11 +1,11 @@
-"""Files that are whole or not there: text, pictures, and trees of arrays with a checksum. Nothing is pickled."""
+"""Files that are replaced atomically: text, figures, and pytrees of arrays with a checksum. Nothing is pickled."""
 
 import contextlib
 import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,19 +17,20 @@ from safetensors.numpy import save as to_bytes
 
 from refil.errors import RefilError
 
-KIND = "refil 1"  # written into every file of arrays, so that a foreign one is told apart
+FORMAT = "refil 2"  # the metadata key of every file of arrays, which identifies its format
+OLD_FORMAT = "refil 1"  # written by version 0.1
 Tree = TypeVar("Tree")
 
 
 def make_folder(path: Path) -> None:
-    """A folder to write to."""
+    """Create a folder and its parents."""
     with wrap_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
 def wrap_os_errors(path: Path) -> Iterator[None]:
-    """Turn an error of the disk into one that names the file."""
+    """Turn errors of the file system into ones that name the file."""
     try:
         yield
     except OSError as error:
@@ -37,7 +38,7 @@ def wrap_os_errors(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader, or a crash, finds the old content or the new."""
+    """Replace a file atomically: readers, also after a crash, find either the old content or the new."""
     part = path.with_name(f".{path.name}.part")
     with wrap_os_errors(path):
         try:
@@ -51,24 +52,24 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def fsync(path: Path) -> None:
-    """What has been written to a file stays there, even if the machine stops at once."""
+    """Flush a file to disk, so that its content survives a crash of the machine."""
     with wrap_os_errors(path), path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
 def require_matplotlib() -> Iterator[None]:
-    """Say how to get what draws, where it is missing."""
+    """Say how to install the plotting libraries where they are missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("matplotlib", "PIL"):
             raise
-        raise RefilError("pictures need the extra: pip install 'refil[plot]'") from error
+        raise RefilError("figures need the extra 'plot': pip install 'refil[plot]'") from error
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """A picture in the format that the path's ending names."""
+    """Write a figure in the format of the path's suffix."""
     kind = path.suffix.removeprefix(".")
     formats = figure.canvas.get_supported_filetypes()
     if kind not in formats:
@@ -79,62 +80,66 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def read_text(path: Path) -> str:
-    """A text file of a run."""
+    """Read a text file."""
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
 
 
-def write_arrays(path: Path, tree: PyTree, notes: dict[str, str]) -> None:
-    """A tree of arrays as one file, with a checksum over all of it."""
-    arrays = named(jax.device_get(tree))
-    notes = notes | {"checksum": checksum(arrays, notes)}
-    # One entry, because the format keeps several in no fixed order, and the same content should be the same bytes.
-    write_atomic(path, to_bytes(arrays, {KIND: json.dumps(notes, sort_keys=True)}))
+def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
+    """Write a pytree of arrays and metadata to one file, with a checksum over both."""
+    arrays = _named_leaves(jax.device_get(tree))
+    metadata = metadata | {"checksum": _checksum(arrays, metadata)}
+    # The safetensors format stores several metadata entries in no fixed order; a single one makes files reproducible.
+    write_atomic(path, to_bytes(arrays, {FORMAT: json.dumps(metadata, sort_keys=True)}))
 
 
-def read_notes(path: Path) -> dict[str, str]:
-    """The notes written with a tree of arrays."""
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the metadata of a file of arrays."""
     try:
         with safe_open(path, framework="numpy") as file:
-            notes = json.loads((file.metadata() or {}).get(KIND, "null"))
+            stored = file.metadata() or {}
+            metadata = json.loads(stored.get(FORMAT, "null"))
     except (OSError, SafetensorError, ValueError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
-    if notes is None:
-        raise RefilError(f"{path} was not written by this version of refil")
-    return notes
+    if OLD_FORMAT in stored:
+        raise RefilError(f"{path} was written by refil 0.1, whose checkpoints and models this version cannot read")
+    if metadata is None:
+        raise RefilError(f"{path} is not a checkpoint or model of refil: it has no {FORMAT!r} in its metadata")
+    return metadata
 
 
-def read_arrays(path: Path, like: Tree) -> tuple[Tree, dict[str, str]]:
-    """A tree of the same names, shapes and types as `like`, read back, and the notes written with it."""
-    notes = read_notes(path)
+def read_arrays(path: Path, like: Tree, verify: Callable[[dict[str, str]], None] | None = None) -> tuple[Tree, dict[str, str]]:
+    """Read a pytree with the names, shapes and dtypes of `like`, and the metadata stored with it.
+
+    `verify` gets the metadata before shapes are compared, and may raise an error that says more.
+    """
+    metadata = read_metadata(path)
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, ValueError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
-    if notes.pop("checksum", None) != checksum(arrays, notes):
-        raise RefilError(f"{path} is damaged: its checksum does not fit")
-    for name, leaf in named(like).items():
+    if metadata.pop("checksum", None) != _checksum(arrays, metadata):
+        raise RefilError(f"{path} is damaged: its checksum does not match its content")
+    if verify is not None:
+        verify(metadata)
+    for name, leaf in _named_leaves(like).items():
         found = arrays.get(name)
         if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
-            have = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise RefilError(
-                f"{path} does not fit its run's config: it has {have} for {name}, not {leaf.dtype}{list(leaf.shape)}"
-            )
-    leaves = [arrays[name] for name in named(like)]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves), notes
+            actual = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
+            raise RefilError(f"{path} does not match its run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
+    leaves = [arrays[name] for name in _named_leaves(like)]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
 
 
-def named(tree: PyTree) -> dict[str, Any]:
-    """Every leaf by its path in the tree."""
+def _named_leaves(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
-def checksum(arrays: dict[str, np.ndarray], notes: dict[str, str]) -> str:
-    """One number over names, types, shapes, contents and notes."""
-    total = zlib.crc32(json.dumps(notes, sort_keys=True).encode())
+def _checksum(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> str:
+    total = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         total = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), total)

@@ -21,6 +21,7 @@ from refil.types import Env, EnvDefaults, Method, MethodInfo, Observation
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
+SECTIONS = ("algorithm", "train", "output")  # groups of options that every run has
 COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
@@ -92,7 +93,7 @@ class RunConfig:
 
     def to_json(self) -> str:
         """Return the text that `read` parses; `stop_after` is not stored because it holds for one process only."""
-        sections = {name: dataclasses.asdict(getattr(self, name)) for name in ("algorithm", "train", "output")}
+        sections = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
         sections["output"].pop("stop_after")
         values = {"version": VERSION, "env": self.env.to_dict(), "method": self.method.to_dict()} | sections
         return json.dumps(values, indent=2) + "\n"
@@ -220,10 +221,9 @@ def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, di
 
 
 def _read_sections(config: RunConfig, sections: dict[str, Any]) -> dict[str, Any]:
-    known = ("algorithm", "train", "output")
     for name in sections:
-        if name not in known:
-            raise RefilError(f"the config has no section {name!r}; available: env, method, {', '.join(known)}")
+        if name not in SECTIONS:
+            raise RefilError(f"the config has no section {name!r}; available: env, method, {', '.join(SECTIONS)}")
     return {name: settings.from_json(getattr(config, name), values, (name,)) for name, values in sections.items()}
 
 

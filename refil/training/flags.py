@@ -33,9 +33,9 @@ def disable_fma() -> None:
 
 
 def effective() -> dict[str, str]:
-    """Return what rounding depends on besides the config: device, version of JAX, XLA flags."""
+    """Return what rounding depends on besides the config: devices, the version of JAX, and XLA flags."""
     return {
-        "device": jax.devices()[0].device_kind,
+        "devices": f"{jax.device_count()} {jax.devices()[0].device_kind}",
         "jax": jax.__version__,
         "xla_flags": " ".join(sorted(os.environ.get("XLA_FLAGS", "").split())),
     }

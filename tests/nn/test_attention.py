@@ -5,26 +5,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil.nn import attention as attention_module
 from refil.nn.attention import Attention, attention
 from refil.nn.layers import linear
 
 AGENTS, ENTITIES, SIZE, HEADS = 2, 3, 8, 2
 
 
-def by_the_book(layer: Attention, rows, view):
-    """One instant, one view, head by head, agent by agent."""
-    query, key, value = np.split(np.asarray(rows) @ np.asarray(layer.query_key_value), 3, axis=1)
+def textbook_attention(layer: Attention, entities, view):
+    """One timestep and one view, head by head, agent by agent."""
+    query, key, value = np.split(np.asarray(entities) @ np.asarray(layer.query_key_value), 3, axis=1)
     width = SIZE // HEADS
-    gathered = np.zeros((AGENTS, SIZE))
+    attended = np.zeros((AGENTS, SIZE))
     for head in range(HEADS):
         columns = slice(head * width, (head + 1) * width)
         for agent in range(AGENTS):
-            seen = np.flatnonzero(view[agent])
-            if len(seen):
-                logits = key[seen, columns] @ query[agent, columns] / np.sqrt(width)
+            visible = np.flatnonzero(view[agent])
+            if len(visible):
+                logits = key[visible, columns] @ query[agent, columns] / np.sqrt(width)
                 weights = np.exp(logits - logits.max())
-                gathered[agent, columns] = weights / weights.sum() @ value[seen, columns]
-    return gathered @ np.asarray(layer.output.weight) + np.asarray(layer.output.bias)
+                attended[agent, columns] = weights / weights.sum() @ value[visible, columns]
+    return attended @ np.asarray(layer.output.weight) + np.asarray(layer.output.bias)
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +38,34 @@ VIEWS = jnp.array([[[1, 1, 1], [1, 1, 1]], [[1, 0, 1], [0, 0, 0]], [[0, 1, 0], [
 
 
 @pytest.mark.parametrize("outputs", [None, 1, 4, 16])
-def test_all_views_of_one_reading_are_textbook_attention(scene, outputs):
-    layer, rows, key = scene
+def test_one_projection_gives_textbook_attention_through_every_view(scene, outputs):
+    layer, entities, key = scene
     following = None if outputs is None else linear(SIZE, outputs, key)
-    ours = layer.read(rows, following).through(VIEWS)
-    for view, gathered in zip(VIEWS, ours, strict=True):
-        expected = by_the_book(layer, rows, view)
+    ours = layer.project(entities, following).attend(VIEWS)
+    for view, attended in zip(VIEWS, ours, strict=True):
+        expected = textbook_attention(layer, entities, view)
         if following is not None:
             expected = expected @ np.asarray(following.weight) + np.asarray(following.bias)
-        np.testing.assert_allclose(gathered, expected, atol=1e-5)
+        np.testing.assert_allclose(attended, expected, atol=1e-5)
 
 
-def test_batches_are_instants_side_by_side(scene):
-    layer, rows, _ = scene
-    many = jnp.stack([rows, 2 * rows, -rows])
+def test_a_batch_of_timesteps_equals_each_timestep_alone(scene):
+    layer, entities, _ = scene
+    batch = jnp.stack([entities, 2 * entities, -entities])
     views = jnp.broadcast_to(VIEWS[:, None], (3, 3, AGENTS, ENTITIES))
-    ours = layer.read(many).through(views)
-    for instant in range(3):
-        np.testing.assert_allclose(ours[:, instant], layer.read(many[instant]).through(VIEWS), atol=1e-6)
+    ours = layer.project(batch).attend(views)
+    for timestep in range(3):
+        np.testing.assert_allclose(ours[:, timestep], layer.project(batch[timestep]).attend(VIEWS), atol=1e-6)
 
 
-def test_an_agent_that_sees_nothing_gathers_the_bias(scene):
-    layer, rows, _ = scene
-    blind = layer.read(rows).through(jnp.zeros((1, AGENTS, ENTITIES), bool))
+def test_an_agent_with_nothing_in_view_gets_the_output_bias(scene):
+    layer, entities, _ = scene
+    blind = layer.project(entities).attend(jnp.zeros((1, AGENTS, ENTITIES), bool))
     np.testing.assert_allclose(blind[0], np.broadcast_to(layer.output.bias, (AGENTS, SIZE)))
+
+
+def test_on_a_cpu_no_kernel_is_asked(scene, monkeypatch):
+    layer, entities, _ = scene
+    monkeypatch.setattr(attention_module, "on_gpu", lambda: False)
+    monkeypatch.setattr(attention_module, "attention_kernel", None)
+    layer.project(entities).attend(VIEWS)

@@ -1,4 +1,4 @@
-"""The kernels against the plain loops: here interpreted, on a GPU as they are."""
+"""The GRU kernels against the same scans in XLA: interpreted on CPUs, compiled on GPUs."""
 
 from functools import partial
 
@@ -14,96 +14,102 @@ from tests.gpu import program_for_gpu
 SIZES = [(1, 16, 16), (5, 21, 16), (9, 40, 64)]  # time, rows, size
 
 
-def trace_back(weight, biases, gates, before, first, gradient):
-    """The plain loop, with its gates worked out beforehand."""
-    opened = gru.step(gates + biases[0], before @ weight + biases[1], before)[1:]
-    return gru.trace_back(weight, opened, before, first, gradient)
+def forward(weight, biases, gates, is_first):
+    return gru.gru_steps(weight, biases, gates, is_first)[0]
 
 
-LOOPS = [(gru_kernel.remember, gru.remember), (gru_kernel.trace_back, trace_back)]
+def backward(weight, biases, gates, previous, is_first, gradient):
+    """The backward scan in XLA, which expects the activations, with the arguments of the kernel."""
+    activations = gru.gru_step(gates + biases[0], previous @ weight + biases[1], previous)[1:]
+    return gru.gru_scan_backward(weight, activations, previous, is_first, gradient)
 
 
-def inputs(plain, time, rows, size):
-    """What a loop takes, drawn by chance."""
+SCANS = [(gru_kernel.gru_scan, forward), (gru_kernel.gru_scan_backward, backward)]
+
+
+def random_inputs(xla, time, rows, size):
+    """Random arguments of a scan."""
     keys = jax.random.split(jax.random.key(time), 6)
     weight = jax.random.normal(keys[0], (size, 3 * size)) * size**-0.5
     gates, biases = jax.random.normal(keys[1], (time, rows, 3 * size)), jax.random.normal(keys[2], (2, 3 * size))
-    first = jax.random.bernoulli(keys[3], 0.3, (time, rows, 1)).at[0].set(True)
-    if plain is gru.remember:
-        return weight, biases, gates, first
-    before, gradient = jax.random.normal(keys[4], (2, time, rows, size))
-    return weight, biases, gates, jnp.where(first, 0, before), first, gradient
+    is_first = jax.random.bernoulli(keys[3], 0.3, (time, rows, 1)).at[0].set(True)
+    if xla is forward:
+        return weight, biases, gates, is_first
+    previous, gradient = jax.random.normal(keys[4], (2, time, rows, size))
+    return weight, biases, gates, jnp.where(is_first, 0, previous), is_first, gradient
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
-def test_a_kernel_does_what_its_loop_does(kernel, plain, sizes):
-    given = inputs(plain, *sizes)
-    all_close(kernel(*given, interpret=True), plain(*given))
+@pytest.mark.parametrize(("kernel", "xla"), SCANS)
+def test_each_kernel_computes_what_its_scan_computes(kernel, xla, sizes):
+    inputs = random_inputs(xla, *sizes)
+    all_close(kernel(*inputs, interpret=True), xla(*inputs))
 
 
 def all_close(ours, theirs, tolerance=1e-5):
-    """Whatever a loop gives."""
     jax.tree.map(partial(assert_close, tolerance=tolerance), ours, theirs)
 
 
 def assert_close(one, other, tolerance=1e-5):
-    """Equal but for rounding, which a long loop may carry along."""
+    """Compare relative to the largest entry: a long scan accumulates rounding errors."""
     scale = float(jnp.abs(other).max())
     np.testing.assert_allclose(one.astype(jnp.float32) / scale, other / scale, atol=tolerance)
 
 
-def in_bf16(given):
-    """The same with what comes instant by instant in bf16; the weights stay as they are."""
-    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if leaf.ndim == 3 and leaf.dtype == jnp.float32 else leaf, given)
+def in_bf16(inputs):
+    """Return the inputs with everything that has a time axis in bfloat16; weights and biases stay in float32."""
+    return jax.tree.map(
+        lambda leaf: leaf.astype(jnp.bfloat16) if leaf.ndim == 3 and leaf.dtype == jnp.float32 else leaf, inputs
+    )
 
 
-@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
-def test_what_comes_may_be_bf16(kernel, plain):
-    given = inputs(plain, *SIZES[1])
-    for loop in (plain, partial(kernel, interpret=True)):
-        result = loop(*in_bf16(given))
+@pytest.mark.parametrize(("kernel", "xla"), SCANS)
+def test_inputs_may_be_bfloat16(kernel, xla):
+    inputs = random_inputs(xla, *SIZES[1])
+    for scan in (xla, partial(kernel, interpret=True)):
+        result = scan(*in_bf16(inputs))
         assert all(leaf.dtype == jnp.bfloat16 for leaf in jax.tree.leaves(result))
-        all_close(result, plain(*given), tolerance=0.02)
+        all_close(result, xla(*inputs), tolerance=0.02)
 
 
-@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
-def test_seeds_side_by_side(kernel, plain):
-    given = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf[::-1]]), inputs(plain, 4, 18, 16))
-    together = jax.vmap(partial(kernel, interpret=True))(*given)
-    all_close(together, jax.vmap(plain)(*given))
+@pytest.mark.parametrize(("kernel", "xla"), SCANS)
+def test_the_kernels_can_be_batched_over_seeds(kernel, xla):
+    inputs = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf[::-1]]), random_inputs(xla, 4, 18, 16))
+    batched = jax.vmap(partial(kernel, interpret=True))(*inputs)
+    all_close(batched, jax.vmap(xla)(*inputs))
 
 
-@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
-def test_a_kernel_can_be_written_for_a_gpu(kernel, plain):
-    given = inputs(plain, 3, 32, 64)
-    for rows in (given, in_bf16(given)):
-        assert "triton" in program_for_gpu(kernel, *rows)
+@pytest.mark.parametrize(("kernel", "xla"), SCANS)
+def test_the_kernels_can_be_lowered_for_a_gpu(kernel, xla):
+    inputs = random_inputs(xla, 3, 32, 64)
+    for each in (inputs, in_bf16(inputs)):
+        assert "triton" in program_for_gpu(kernel, *each)
 
 
-def test_a_cpu_and_odd_sizes_have_the_plain_loops():
+def test_the_kernels_need_a_gpu_and_a_hidden_size_that_is_a_power_of_two():
     assert jax.default_backend() == "gpu" or not gru_kernel.fits(jnp.zeros((64, 192)))
     assert not gru_kernel.fits(jnp.zeros((48, 144)))
 
 
-def test_the_gradient_with_kernels_is_the_one_without(monkeypatch):
-    """All of it, biases too; with kernels the gates are worked out again on the way back."""
+def test_the_gradient_is_the_same_with_kernels(monkeypatch):
+    """The gradients of weights, biases and inputs; the backward kernel recomputes the activations."""
     cell = gru.gru(4, 16, jax.random.key(0))
-    rows = jax.random.normal(jax.random.key(1), (6, 3, 5, 4))
-    first = jax.random.bernoulli(jax.random.key(2), 0.3, (6, 1, 5, 1)).at[0].set(True)
-    gradient = jax.grad(lambda cell, rows: (cell.unroll(cell.shares(rows), first) ** 2).sum(), argnums=(0, 1))
-    plain = gradient(cell, rows)
-    for name in ("remember", "trace_back"):
+    inputs = jax.random.normal(jax.random.key(1), (6, 3, 5, 4))
+    is_first = jax.random.bernoulli(jax.random.key(2), 0.3, (6, 1, 5, 1)).at[0].set(True)
+    gradient = jax.grad(lambda cell, inputs: (cell.unroll(cell.project_inputs(inputs), is_first) ** 2).sum(), argnums=(0, 1))
+    xla = gradient(cell, inputs)
+    for name in ("gru_scan", "gru_scan_backward"):
         monkeypatch.setattr(gru_kernel, name, partial(getattr(gru_kernel, name), interpret=True))
     monkeypatch.setattr(gru_kernel, "fits", lambda weight: True)
-    jax.tree.map(assert_close, gradient(cell, rows), plain)
+    monkeypatch.setattr(gru, "on_gpu", lambda: True)
+    jax.tree.map(assert_close, gradient(cell, inputs), xla)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("sizes", [*SIZES, (151, 768, 64)])
-@pytest.mark.parametrize(("kernel", "plain"), LOOPS)
-def test_on_a_gpu_too(kernel, plain, sizes):
+@pytest.mark.parametrize(("kernel", "xla"), SCANS)
+def test_on_a_gpu_each_kernel_computes_what_its_scan_computes(kernel, xla, sizes):
     with jax.default_matmul_precision("highest"):
-        given = inputs(plain, *sizes)
-        all_close(jax.jit(kernel)(*given), plain(*given))
-    all_close(jax.jit(kernel)(*in_bf16(given)), plain(*given), tolerance=0.02)
+        inputs = random_inputs(xla, *sizes)
+        all_close(jax.jit(kernel)(*inputs), xla(*inputs))
+    all_close(jax.jit(kernel)(*in_bf16(inputs)), xla(*inputs), tolerance=0.02)

@@ -155,7 +155,9 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
         return sum((index == place).astype(dtype) * value for place, value in enumerate(column))
 
     columns = list(zip(*rows, strict=True))
-    return jax.lax.fori_loop(0, len(rows), lambda i, carry: function(carry, *(constant(i, column) for column in columns)), carry)
+    return jax.lax.fori_loop(
+        0, len(rows), lambda i, carry: function(carry, *(constant(i, column) for column in columns)), carry
+    )
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Observations, available actions and rewards equal those of the authors' environment in the recorded battles (REFIL_GOLDEN)."""
+"""Observations, available actions and rewards equal those of the authors' environment in recorded battles (REFIL_GOLDEN)."""
 
 import os
 from dataclasses import replace

@@ -122,7 +122,8 @@ def test_healers_target_damaged_allies():
     assert int(tactics.attack_or_approach(built, undamaged, tactics.distances(undamaged))[0]) == orders.STOP
 
 
-SMACLITE = [  # SMAClite from our initial states (docs/fidelity.md): army, script, battles, win rate, mean steps, their deviation
+# SMAClite from our initial states (docs/fidelity.md): army, script, battles, win rate, mean steps, standard deviation.
+SMACLITE = [
     ("3s2z", "nearest", 400, 0.43, 46.5, 7.3),
     ("3s2z", "focus", 200, 0.39, 48.0, 7.5),
     ("5s3z", "nearest", 400, 0.40, 53.6, 7.8),

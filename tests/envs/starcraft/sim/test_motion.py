@@ -80,8 +80,8 @@ def test_an_idle_ally_gives_way_and_an_attacking_one_does_not():
         units = [("zealot", 10, 16), ("zealot", 10.76, 16), ("zealot", 11.6, 16)]
         now = place(units, arena, moving=[1, 0, 0], target=[-1, target, -1], goal_x=[10, 0, 0], goal_y=[20, 0, 0])
         now = replace(now, goal_x=jnp.array([20.0, 0, 0]), goal_y=jnp.array([16.0, 0, 0]))
-        place = scenes.positions(after(now, arena, 4)[-1])[1]
-        assert (np.abs(place - [10.76, 16]).max() > 1e-3) == moves
+        position = scenes.positions(after(now, arena, 4)[-1])[1]
+        assert (np.abs(position - [10.76, 16]).max() > 1e-3) == moves
 
 
 def test_medivacs_and_colossi_pass_over_ground_units_but_not_over_each_other():

@@ -12,6 +12,7 @@ from refil.envs.starcraft.sim.rules import SMAC
 from tests.envs.starcraft import scenes
 from tests.envs.starcraft.scenes import SMACLITE_EXACT, after, duel, game, place
 
+ATTACK_MOVE = {"attack_moving": [0, 1], "moving": [0, 1]}
 DUELS = [  # attacker, victim, attacks, ticks from the first to the last
     ("marine", "marine", 8, 98),
     ("marine", "zealot", 29, 392),
@@ -209,9 +210,7 @@ def test_jitter_changes_the_cooldown_by_minus_one_to_two_ticks(jitter, longer):
 
 def test_an_enemy_stalker_attacks_at_its_range():  # T23
     arena = game(1, 2)
-    start = place(
-        [("stalker", 6, 16), ("stalker", 20, 16)], arena, attack_moving=[0, 1], moving=[0, 1], goal_x=[6, 6], goal_y=[16, 16]
-    )
+    start = place([("stalker", 6, 16), ("stalker", 20, 16)], arena, **ATTACK_MOVE, goal_x=[6, 6], goal_y=[16, 16])
     for now in after(start, arena, 60):
         if now.shield[0] < 80:
             break
@@ -220,9 +219,7 @@ def test_an_enemy_stalker_attacks_at_its_range():  # T23
 
 def test_an_enemy_zealot_leaves_its_course_for_a_unit_that_it_notices():  # T23
     arena = game(1, 2)
-    start = place(
-        [("stalker", 10, 12.5), ("zealot", 20, 16)], arena, attack_moving=[0, 1], moving=[0, 1], goal_x=[0, 4], goal_y=[0, 16]
-    )
+    start = place([("stalker", 10, 12.5), ("zealot", 20, 16)], arena, **ATTACK_MOVE, goal_x=[0, 4], goal_y=[0, 16])
     before = start
     for now in after(start, arena, 120):
         if abs(float(now.y[1]) - 16) > 1e-3:

@@ -30,7 +30,7 @@ def test_the_enemy_attack_moves_to_the_mean_position_of_the_allies():
     assert ordered.goal_x[:2].tolist() == [10, 12]
 
 
-@pytest.mark.parametrize(("x", "y", "on_map"), [(0.5, 16, True), (0.49, 16, False), (16, 8.5, True), (16, 24, False)])
+@pytest.mark.parametrize(("x", "y", "on_map"), [(0.5, 16.0, True), (0.49, 16.0, False), (16.0, 8.5, True), (16.0, 24.0, False)])
 def test_a_body_must_lie_within_the_walkable_part_of_the_map(x, y, on_map):
     assert spawn.is_on_map(x, y, 0.5, ARENAS["strip"]) == on_map
 

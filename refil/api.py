@@ -251,15 +251,15 @@ def evaluate(
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
     if not by_task:
         rate = float(result.win_rate[0])
-        interval = stats.share_interval(rate, episodes)
+        interval = stats.wilson_interval(rate, episodes)
         return EvalSummary(episodes, rate, interval, float(result.return_mean[0]), float(result.length_mean[0]))
     rates = np.asarray(result)[:, 0] / episodes
     tasks = {
-        name: TaskResult(float(rate), stats.share_interval(float(rate), episodes))
+        name: TaskResult(float(rate), stats.wilson_interval(float(rate), episodes))
         for name, rate in zip(core.task_names, rates, strict=True)
     }
     mean = float(rates.mean())
-    return EvalSummary(episodes, mean, stats.share_interval(mean, episodes * len(tasks)), by_task=tasks)
+    return EvalSummary(episodes, mean, stats.wilson_interval(mean, episodes * len(tasks)), by_task=tasks)
 
 
 def _sizes(spec: Spec) -> str:

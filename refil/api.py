@@ -173,9 +173,9 @@ def train(
 ) -> Run:
     """Train a method on an environment and return its metrics and teams.
 
-    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that folder
-    and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a trained
-    team to start from. Training needs no main thread.
+    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that
+    folder and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a
+    trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
     model = None if init is None else init.model

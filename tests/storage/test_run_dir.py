@@ -52,13 +52,13 @@ def test_a_line_cut_off_by_a_crash_is_ignored(run):
 
 
 @pytest.mark.parametrize(
-    "content", ["", '{"line": 1}', '{"line": 123456}\n{"line": 2}\n'], ids=["empty", "shorter", "other lines"]
+    "content", ["", '{"line": 1}', '{"line": 123456}\n{"line": 2}\n'], ids=["empty", "short", "other"]
 )
 def test_metrics_are_never_cut_within_a_line(run, content):
     run.append_metrics([{"line": 1}])
     save(run)
     (run.path / run_dir.METRICS).write_text(content)
-    with pytest.raises(RefilError, match="does not match checkpoint.safetensors: no line ends at byte 12"):
+    with pytest.raises(RefilError, match=r"does not match checkpoint.safetensors: no line ends at byte 12"):
         run.load_checkpoint(STATE, small())
     assert (run.path / run_dir.METRICS).read_text() == content
 
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_other_steps_and_output_is_loaded(run):
 
 def test_the_config_is_compared_before_shapes(run):
     save(run)
-    with pytest.raises(RefilError, match="algorithm.buffer 20, but the config has algorithm.buffer 30"):
+    with pytest.raises(RefilError, match=r"algorithm.buffer 20, but the config has algorithm.buffer 30"):
         run.load_checkpoint({"a": np.zeros(9)}, small(buffer=30))
 
 
@@ -194,7 +194,7 @@ def test_models_are_loaded_for_the_config_they_were_trained_with(run):
     assert {leaf.shape[0] for leaf in jax.tree.leaves(run.load_models(like))} == {2}
     run.write_config(small(batch=4))
     with pytest.raises(
-        RefilError, match=r"model_seed_3.* was saved with algorithm.batch 5, but the config has algorithm.batch 4"
+        RefilError, match=r"model_seed_3.* with algorithm.batch 5, but the config has algorithm.batch 4"
     ):
         run.load_models(like)
 

@@ -57,7 +57,7 @@ def test_with_options_sorts_options_into_their_groups():
         config.with_options(step=5)
     with pytest.raises(RefilError, match="env has no option 'agent'; available: agents"):
         config.with_options({"agent": 5})
-    with pytest.raises(RefilError, match="train.steps must be from 1 to 1,000,000,000, not 0"):
+    with pytest.raises(RefilError, match=r"train.steps must be from 1 to 1,000,000,000, not 0"):
         config.with_options(steps=0)
 
 

@@ -51,9 +51,7 @@ def test_a_line_cut_off_by_a_crash_is_ignored(run):
     assert run.metrics() == [{"line": 1}]
 
 
-@pytest.mark.parametrize(
-    "content", ["", '{"line": 1}', '{"line": 123456}\n{"line": 2}\n'], ids=["empty", "short", "other"]
-)
+@pytest.mark.parametrize("content", ["", '{"line": 1}', '{"line": 123456}\n{"line": 2}\n'], ids=["empty", "short", "other"])
 def test_metrics_are_never_cut_within_a_line(run, content):
     run.append_metrics([{"line": 1}])
     save(run)
@@ -193,9 +191,7 @@ def test_models_are_loaded_for_the_config_they_were_trained_with(run):
     assert run.seeds == [3, 4]
     assert {leaf.shape[0] for leaf in jax.tree.leaves(run.load_models(like))} == {2}
     run.write_config(small(batch=4))
-    with pytest.raises(
-        RefilError, match=r"model_seed_3.* with algorithm.batch 5, but the config has algorithm.batch 4"
-    ):
+    with pytest.raises(RefilError, match=r"model_seed_3.* with algorithm.batch 5, but the config has algorithm.batch 4"):
         run.load_models(like)
 
 

@@ -14,5 +14,5 @@ def test_episodes_restart_and_everything_observed_and_gained_is_summed():
     env = OneStep(tiny_envs.build(tiny_envs.Config()).spec, (1,))
     env = OneStep(env.spec, tasks=jax.numpy.array([1]), task_names=("1 step",))
     total = _measure.play_random(env, 3, 5, jax.random.key(0))
-    # At every step each environment is at time 0 with entities 0 and 2 present: features 0 and 2, and 2 visible pairs; it gains 1.
+    # Every step starts at time 0 with entities 0 and 2 present: their features sum to 2, 2 pairs are visible, and 1 is gained.
     assert float(total) == 3 * 5 * (2 + 2 + 1)

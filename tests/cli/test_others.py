@@ -1,4 +1,4 @@
-"""Evaluate, plot, list, bench, sweep, watch and habits."""
+"""Evaluate, plot, list, bench, sweep and watch."""
 
 import json
 import os
@@ -270,23 +270,6 @@ def small_team(env, folder):
     models = jax.vmap(asked.build().method.init)(jax.random.split(jax.random.key(0), 2))
     team.save_models(models, [0, 1], asked)
     return team
-
-
-def test_habits_of_a_team_stand_beside_those_of_scripts(refil, tmp_path):
-    team = small_team("2m_vs_1m", tmp_path / "team")
-    counted = json.loads(refil("habits", str(team.path), "--episodes", "2", "--scripts", "nearest", "stop", "--json")[0])
-    for players in counted.values():
-        assert list(players) == ["vdn_attention", "nearest", "stop"]
-        assert all(0 <= taken <= chances for chances, taken in players.values())
-    _, error, code = refil("habits", str(team.path), "--scripts", "sulk")
-    assert code == 2
-    assert "nearest" in error
-
-
-def test_habits_are_counted_in_battles_only(refil, run):
-    _, error, code = refil("habits", str(run.path))
-    assert code == 2
-    assert "group_matching has none" in error
 
 
 def test_an_unknown_command_is_refused_with_the_choices(refil):

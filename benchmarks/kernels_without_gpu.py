@@ -1,17 +1,20 @@
-"""What an update does on an H200, counted on a machine that has none: XLA compiles for a GPU that is only described.
+"""Count the GPU kernels of one update on a machine without a GPU: XLA compiles for an H200 that is only described.
 
-    pip install 'jax[cuda13]'
-    python benchmarks/kernels_without_gpu.py 3-8sz refil --seeds 1 --fold 0.5 --precision bf16
+    pip install --no-deps jax-cuda13-plugin jax-cuda13-pjrt
+    python benchmarks/kernels_without_gpu.py 3-8sz refil --seeds 1 --pack 0.5 --precision bf16
 
-Prints how many kernels an update starts, the bytes that they read and write, and the milliseconds that this would take at
-4 TB/s and at least 2 microseconds a kernel; then the kernels that move most. No kernel is tuned, and neither products nor
-the loop of the recurrent unit are timed: the figure is for comparing versions, not for predicting one.
+Prints how many kernels one update launches, the bytes that they read and write, and the milliseconds that this would take at
+4 TB/s and at least 2 microseconds per kernel; then the kernels that move most bytes. Kernels are not autotuned, and neither matrix
+products nor the recurrent scan are timed: use the figures to compare versions, not to predict times.
+
+With `--max-kernels` and `--max-megabytes` it exits with an error if an update needs more.
 """
 
 import argparse
 import os
 import re
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import dataclass
 from functools import partial
 
 os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
@@ -45,7 +48,7 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (\([^=]*?\)|\S+) ([\w\-]+
 
 @dataclass(frozen=True)
 class Kernel:
-    """One that XLA starts."""
+    """A kernel that XLA launches."""
 
     name: str
     shape: str
@@ -54,13 +57,13 @@ class Kernel:
 
 
 def compiled_for_h200(function, *arguments) -> str:
-    """The program that XLA makes of a function, as text."""
+    """Return the program that XLA compiles, as text."""
     from refil.training.devices import OPTIONS
 
-    known = xla_bridge.canonicalize_platform  # it would look for a GPU
+    known = xla_bridge.canonicalize_platform  # the original looks for a GPU
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
     devices = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
-    jax.default_backend = lambda: "gpu"  # so that the package chooses what it chooses there
+    jax.default_backend = lambda: "gpu"  # the package then chooses its GPU code
     mesh = jax.sharding.Mesh(devices, ("one",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere), arguments)
@@ -69,7 +72,7 @@ def compiled_for_h200(function, *arguments) -> str:
 
 
 def bytes_of(shape: str) -> int:
-    """Of all arrays in a shape as XLA writes it."""
+    """Return the size of all arrays in a shape, as XLA writes it."""
     total = 0
     for kind, sizes in re.findall(r"(\w+)\[([\d,]*)\]", shape):
         count = 1
@@ -80,7 +83,7 @@ def bytes_of(shape: str) -> int:
 
 
 def kernels(program: str) -> list[Kernel]:
-    """Those of the computation that starts most: the body of the loop over updates."""
+    """Return the kernels of the computation that launches most: the body of the loop over updates."""
     found: list[list[Kernel]] = []
     program = re.sub(r"/\*.*?\*/", "", program)  # XLA numbers the arrays of long shapes in comments
     for block in re.split(r"\n}\n", program):
@@ -104,57 +107,61 @@ def kernels(program: str) -> list[Kernel]:
     return max(found, key=len)
 
 
-def update(asked):
-    """Eight updates of each seed, folded onto the first size that they may be folded onto, and what they take."""
-    from refil import rollout
-    from refil.training.replay import loop, packing
-    from refil.training.replay import update as improve
+def update(config: "RunConfig"):
+    """Return eight updates of each seed in the first packed size, and the shapes of their arguments."""
+    from refil.rollout import select
+    from refil.training.replay import buffer, loop
+    from refil.training.replay import update as updates
 
-    built = asked.build()
-    size = (*improve.sizes(built), None)[0]
-    begun = jax.eval_shape(lambda: loop.begin(built))
+    setup = config.build()
+    size = (*buffer.pack_sizes(config.algorithm.batch, setup.env.spec.horizon, config.algorithm.pack), None)[0]
+    state = jax.eval_shape(lambda: loop.init(setup))
 
     def learn(learner, metrics, batches, episodes, words, ready):
-        places = jax.vmap(jax.vmap(packing.arrange))(batches.valid)
+        plans = jax.vmap(jax.vmap(buffer.first_fit))(batches.valid)
         keys = jax.vmap(jax.vmap(jax.random.wrap_key_data))(words)
 
-        def step(so_far, now):
-            gradient, found = improve.gradients(built, size, so_far[0], *now)
-            after = improve.follow_all(built, so_far[0], gradient, episodes), jax.tree.map(jnp.add, so_far[1], found)
-            return jax.tree.map(partial(rollout.keep, ready), after, so_far), None
+        def step(carry, inputs):
+            gradients, found = updates.seed_gradients(setup, size, carry[0], *inputs)
+            after = updates.apply_gradients(setup, carry[0], gradients, episodes), jax.tree.map(jnp.add, carry[1], found)
+            return jax.tree.map(partial(select, ready), after, carry), None
 
-        return jax.lax.scan(step, (learner, metrics), (batches, places, keys))[0]
+        return jax.lax.scan(step, (learner, metrics), (batches, plans, keys))[0]
 
-    seeds, updates = asked.options.seeds, asked.options.envs
+    seeds, count = config.train.seeds, config.train.envs
     batches = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((updates, seeds, asked.options.batch, *leaf.shape[2:]), leaf.dtype),
-        begun.replay.trajectories,
+        lambda leaf: jax.ShapeDtypeStruct((count, seeds, config.algorithm.batch, *leaf.shape[2:]), leaf.dtype),
+        state.replay.trajectories,
     )
-    words, ready = jax.ShapeDtypeStruct((updates, seeds, 2), jnp.uint32), jax.ShapeDtypeStruct((seeds,), bool)
-    return learn, (begun.learner, begun.metrics, batches, begun.episodes, words, ready)
+    words, ready = jax.ShapeDtypeStruct((count, seeds, 2), jnp.uint32), jax.ShapeDtypeStruct((seeds,), bool)
+    return learn, (state.learner, state.counters.metrics, batches, state.counters.episodes, words, ready)
 
 
 def main() -> None:
-    """PositiveInt, and print."""
+    """Compile, count and print."""
     from refil.training import config
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("env")
     parser.add_argument("method")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--fold", type=float, help="share of a batch's instants onto which it is folded (1: not folded)")
-    parser.add_argument("--precision", choices=list(config.PRODUCTS), default="tf32")
+    parser.add_argument("--pack", type=float, help="size of the packed batch as a fraction of the padded one (1: not packed)")
+    parser.add_argument("--precision", choices=["float32", "tf32", "bf16"], default="tf32")
     parser.add_argument("--top", type=int, default=20)
-    given = parser.parse_args()
-    asked = config.default(given.env, given.method)
-    shares = asked.options.fold if given.fold is None else (given.fold,)
-    asked = replace(asked, options=replace(asked.options, seeds=given.seeds, precision=given.precision, fold=shares))
-    function, arguments = update(asked)
+    parser.add_argument("--max-kernels", type=int)
+    parser.add_argument("--max-megabytes", type=int)
+    args = parser.parse_args()
+    default = config.default(args.env, args.method)
+    pack = default.algorithm.pack if args.pack is None else (args.pack,)
+    function, arguments = update(default.with_options(seeds=args.seeds, precision=args.precision, pack=list(pack)))
     found = sorted(kernels(compiled_for_h200(function, *arguments)), key=lambda kernel: -kernel.bytes)
     milliseconds = sum(max(LEAST_MS, kernel.bytes / BYTES_PER_MS) for kernel in found)
-    print(f"{len(found)} kernels, {sum(kernel.bytes for kernel in found) / 1e6:,.0f} MB, {milliseconds:.2f} ms")
-    for kernel in found[: given.top]:
+    megabytes = sum(kernel.bytes for kernel in found) / 1e6
+    print(f"{len(found)} kernels, {megabytes:,.0f} MB, {milliseconds:.2f} ms")
+    for kernel in found[: args.top]:
         print(f"{kernel.bytes / 1e6:9.1f} MB  {kernel.name[:36]:36} {kernel.shape[:44]:44} {kernel.source[-60:]}")
+    if len(found) > (args.max_kernels or len(found)) or megabytes > (args.max_megabytes or megabytes):
+        sys.exit(f"more than {args.max_kernels} kernels or {args.max_megabytes} MB")
 
 
 if __name__ == "__main__":

@@ -173,9 +173,9 @@ def train(
 ) -> Run:
     """Train a method on an environment and return its metrics and teams.
 
-    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that folder
-    and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a trained
-    team to start from. Training needs no main thread.
+    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that
+    folder and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a
+    trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
     model = None if init is None else init.model
@@ -251,15 +251,15 @@ def evaluate(
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
     if not by_task:
         rate = float(result.win_rate[0])
-        interval = stats.share_interval(rate, episodes)
+        interval = stats.wilson_interval(rate, episodes)
         return EvalSummary(episodes, rate, interval, float(result.return_mean[0]), float(result.length_mean[0]))
     rates = np.asarray(result)[:, 0] / episodes
     tasks = {
-        name: TaskResult(float(rate), stats.share_interval(float(rate), episodes))
+        name: TaskResult(float(rate), stats.wilson_interval(float(rate), episodes))
         for name, rate in zip(core.task_names, rates, strict=True)
     }
     mean = float(rates.mean())
-    return EvalSummary(episodes, mean, stats.share_interval(mean, episodes * len(tasks)), by_task=tasks)
+    return EvalSummary(episodes, mean, stats.wilson_interval(mean, episodes * len(tasks)), by_task=tasks)
 
 
 def _sizes(spec: Spec) -> str:

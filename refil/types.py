@@ -171,8 +171,8 @@ class Mixer(Protocol):
 
     A factor is a view together with the utilities computed through it. The joint value of QMIX has one factor (the full view);
     REFIL's imagined value has two (within the agent's own group, across groups). `context` returns what does not depend on the
-    utilities: arrays with a leading factor axis, and arrays that all factors share. The framework passes to `value` those factors that
-    belong to one joint value.
+    utilities: arrays with a leading factor axis, and arrays that all factors share. The framework passes to `value` those
+    factors that belong to one joint value.
     """
 
     def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[PyTree, PyTree]: ...

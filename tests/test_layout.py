@@ -10,7 +10,7 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 
 # A file imports only from layers above its own in this list, or from its own.
 LAYERS = [
-    ["refil.settings", "refil.storage.serialization", "refil.training.devices", "refil.nn.kernels.pallas"],
+    ["refil.settings", "refil.storage.serialization", "refil.training.devices", "refil.pallas"],
     ["refil.plugins", "refil.types", "refil.stats", "refil.scene"],
     [
         "refil.envs",

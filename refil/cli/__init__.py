@@ -1,1 +1,3 @@
-"""Commands, one file each; the file's name is its name on the command line. A file has `main(arguments)`."""
+"""Commands, one file each; the name of the file is the name of the command. A command defines `main(arguments)`."""
+
+KIND = "command"

@@ -1,8 +1,7 @@
-"""Let scripted allies fight the simulator's enemies, and count or show what happens."""
+"""Let scripted allies fight the simulator's enemies; print statistics or show the battles."""
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,11 +11,13 @@ from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 
 if TYPE_CHECKING:
-    from refil.envs.starcraft.analysis.scripted import Command
-    from refil.envs.starcraft.env import Battle
-    from refil.envs.starcraft.sim.state import World
+    from refil.envs.starcraft.analysis.scripted import Script, ScriptedStarCraft
+    from refil.envs.starcraft.config import Config
+    from refil.envs.starcraft.env import StarCraft
+    from refil.envs.starcraft.sim.state import State
+    from refil.types import Trajectory
 
-HELP = """Let scripted allies fight the simulator's enemies, and count or show what happens.
+HELP = """Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
     refil battle --allies 3s5z --enemies 3s6z --script focus
 
@@ -24,157 +25,169 @@ Armies are numbers and letters: m Marine, M Marauder, v Medivac, s Stalker, z Ze
 b Baneling, sc Spine Crawler."""
 
 ENVS, SCRIPTS = "refil.envs", "refil.envs.starcraft.scripts"
-SHOWN = 5  # battles in a page or a film, at most
+MAX_SHOWN = 5  # battles on a replay page
+CHUNK = 500  # battles simulated together; their trajectories are kept in memory
+TICKS_PER_SECOND = 16.0
+UNIT_KEYS = ("x", "y", "health", "shield", "energy", "cooldown")
 
 
 @dataclass(frozen=True)
-class Options:
-    """Who fights whom, how often, and what is shown of it."""
+class BattleArgs:
+    """The armies, the script, and the output."""
 
-    allies: str | None = None  # the scripted army
-    enemies: str | None = None  # the other one; by default the same
-    tasks: str | None = None  # instead of armies: a task set or map, each battle one of its tasks at random
-    placement: Path | None = None  # instead of armies: a JSON file with units in exact places
-    script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop, or a .py file of one's own
-    episodes: PositiveInt = 100  # battles to fight
-    seed: NonNegativeInt = 0  # of the spawns and of all that is left to chance
-    profile: Literal["smac", "smaclite"] = "smac"  # whose unit numbers and rules
-    jitter: bool = True  # reload times vary by a loop or two
-    acceleration: bool = True  # Medivacs gather speed
-    healers_alone_lose: bool = True  # a side with only Medivacs left has lost
-    limit: PositiveInt | None = None  # steps after which a battle ends; by default 150, or the map's
-    json: bool = False  # print JSON
-    loops: bool = False  # print the state of the first battle after every game loop, a JSON object a line
-    html: Path | None = None  # write the first battles as a page that plays in a browser
-    gif: Path | None = None  # write the first battle as a film
-    png: Path | None = None  # write the first battle's middle as a picture
+    allies: str | None = None  # Scripted army, such as 3s5z
+    enemies: str | None = None  # Enemy army; default: the same as --allies
+    tasks: str | None = None  # Task set or map to sample tasks from, instead of armies
+    placement: Path | None = None  # JSON file with units at exact positions, instead of armies
+    script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop, or the path of a .py file
+    episodes: PositiveInt = 100  # Number of battles
+    seed: NonNegativeInt = 0  # Random seed
+    profile: Literal["smac", "smaclite"] = "smac"  # Unit numbers and rules: SMAC's or SMAClite's
+    jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
+    acceleration: bool = True  # Medivacs take time to reach full speed
+    healers_alone_lose: bool = True  # A team with only Medivacs left has lost
+    limit: PositiveInt | None = None  # Steps after which a battle ends; default: 150, or that of the task set or map
+    json: bool = False  # Print JSON
+    ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
+    html: Path | None = None  # Write a replay page of the first battles
+    gif: Path | None = None  # Write an animation of the first battle
+    png: Path | None = None  # Write a picture of the middle of the first battle
 
 
 def main(arguments: list[str]) -> None:
-    """Fight."""
-    options = settings.from_command_line(Options, arguments, "refil battle", HELP)
-    if sum(given is not None for given in (options.allies, options.tasks, options.placement)) != 1:
+    """Run the command."""
+    args = settings.from_command_line(BattleArgs, arguments, "refil battle", HELP)
+    if sum(given is not None for given in (args.allies, args.tasks, args.placement)) != 1:
         raise RefilError("give one of --allies ARMY (with --enemies ARMY), --tasks NAME or --placement FILE")
-    if options.enemies is not None and options.allies is None:
+    if args.enemies is not None and args.allies is None:
         raise RefilError("--enemies needs --allies")
-    script = plugins.load(SCRIPTS, options.script)
+    script = plugins.load(SCRIPTS, args.script)
     import jax
 
-    battle, worlds, command, order = set_up(options, script.command)
-    keys = jax.random.split(jax.random.key(options.seed), options.episodes)
-    if options.loops:
-        for loop, world in enumerate(looped(battle, command, first(worlds), keys[0]), start=1):
-            print(json.dumps({"loop": loop, "units": [unit(world, slot) for slot in order]}))
-        return
-    show(options, battle, command, worlds, keys)
     from refil.envs.starcraft.analysis import scripted
 
-    fights = jax.jit(lambda worlds, keys: scripted.fight(battle, command, worlds, keys))(worlds, keys)
-    tell(scripted.summary(battle, fights), options)
+    env, first_states, slots = set_up(args, script.orders)
+    keys = jax.random.split(jax.random.key(args.seed), args.episodes)
+    if args.ticks:
+        print_ticks(env, play(env, first_states, keys, 1), slots)
+        return
+    if args.html or args.gif or args.png:
+        write_replays(args, env, play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes)))
+    print_summary(scripted.summary(env.env, battle_results(env, first_states, keys)), args)
 
 
-def set_up(options: Options, command: "Command") -> "tuple[Battle, World, Command, list[int]]":
-    """The battle, first instants of as many as are wanted, the script, and the slots in the order in which to show units."""
+def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, State, list[int]]":
+    """Return the environment, the first state of each battle, and the slots in the order in which to print units."""
     import jax
     import jax.numpy as jnp
 
-    from refil.envs import starcraft
-    from refil.envs.starcraft import env, scenarios
     from refil.envs.starcraft.analysis import placement
+    from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
     from refil.envs.starcraft.config import Config
 
     config = Config(
-        profile=options.profile,
-        jitter=options.jitter,
-        acceleration=options.acceleration,
-        healers_alone_lose=options.healers_alone_lose,
-        limit=options.limit,
+        profile=args.profile,
+        jitter=args.jitter,
+        acceleration=args.acceleration,
+        healers_alone_lose=args.healers_alone_lose,
+        limit=args.limit,
     )
-    key_tasks, key_places = jax.random.split(jax.random.key(options.seed + 2**31))
-    if options.placement is not None:
-        placed = placement.read(options.placement, config)
-        worlds = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], options.episodes, axis=0), placed.world)
-        if placed.actions is not None:
-            command = placed.command
-        return placed.battle, worlds, command, placed.slot
-    if options.tasks is not None:
-        module = plugins.load(ENVS, options.tasks)
-        if module.Config is not Config:
-            raise RefilError(f"--tasks {options.tasks} has no battles; there are {', '.join(starcraft.names())}")
-        made = module.build(config)
-    else:
-        armies = scenarios.read(options.allies), scenarios.read(options.enemies or options.allies)
-        made = env.build(scenarios.Scenario(lambda: [armies], 150), config)
-    rows = jax.random.randint(key_tasks, (options.episodes,), 0, len(made.task_names))
-    keys = jax.random.split(key_places, options.episodes)
-    worlds = jax.jit(jax.vmap(made.reset))(jnp.asarray(made.tasks)[rows], keys)
-    return made, worlds, command, list(range(made.game.units))
+    if args.placement is not None:
+        placed = placement.read(args.placement, config)
+        states = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], args.episodes, axis=0), placed.state)
+        return ScriptedStarCraft(placed.env, script if placed.actions is None else placed.orders), states, placed.slots
+    env = build_env(args, config)
+    task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
+    tasks = env.tasks[jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))]
+    states = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(reset_key, args.episodes))
+    return ScriptedStarCraft(env, script), states, list(range(env.game.num_units))
 
 
-def first(worlds: "World", number: int = 0) -> "World":
-    """One of many battles."""
+def build_env(args: BattleArgs, config: "Config") -> "StarCraft":
+    """Return the environment of the task set or of the two armies."""
+    from refil.envs import starcraft
+    from refil.envs.starcraft import env, scenarios
+
+    if args.tasks is None:
+        armies = scenarios.parse_army(args.allies or ""), scenarios.parse_army(args.enemies or args.allies or "")
+        return env.build(scenarios.Scenario(lambda: [armies], 150), config)
+    module = plugins.load(ENVS, args.tasks)
+    if module.Config is not type(config):
+        raise RefilError(f"--tasks {args.tasks} has no battles; available: {', '.join(starcraft.names())}")
+    return module.build(config)
+
+
+def play(env: "ScriptedStarCraft", first_states: "State", keys: Any, count: int) -> "Trajectory":
+    """Play the first battles."""
     import jax
 
-    return jax.tree.map(lambda leaf: leaf[number], worlds)
+    from refil.envs.starcraft.analysis import scripted
+
+    first_states, keys = jax.tree.map(lambda leaf: leaf[:count], (first_states, keys))
+    return jax.jit(lambda states, keys: scripted.play(env, states, keys))(first_states, keys)
 
 
-def looped(battle: "Battle", command: "Command", world: "World", key: Any) -> "Iterator[World]":
-    """The world after every game loop of a battle."""
+def battle_results(env: "ScriptedStarCraft", first_states: "State", keys: Any) -> Any:
+    """Play all battles and return their results."""
     import jax
     import numpy as np
 
     from refil.envs.starcraft.analysis import scripted
 
-    step = jax.jit(lambda world, key: scripted.step_by_loops(battle, command, world, key))
-    over = False
-    while not over:
-        seen, over = step(world, key)
-        world = battle.tick_clock(jax.tree.map(lambda leaf: leaf[-1], seen))
-        yield from (jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[n], seen) for n in range(seen.x.shape[0]))
+    run = jax.jit(lambda states, keys: scripted.battle_results(env.env, scripted.play(env, states, keys)))
+    chunks = [jax.tree.map(lambda leaf, i=i: leaf[i : i + CHUNK], (first_states, keys)) for i in range(0, len(keys), CHUNK)]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *(run(*chunk) for chunk in chunks))
 
 
-def unit(world: "World", slot: int) -> dict[str, float]:
-    """A unit's numbers, to six decimals."""
-    names = ("x", "y", "health", "shield", "energy", "cooldown")
-    return {name: round(float(getattr(world, name)[slot]), 6) for name in names}
-
-
-def show(options: Options, battle: "Battle", command: "Command", worlds: "World", keys: Any) -> None:
-    """Write the pictures that are wanted."""
-    if not (options.html or options.gif or options.png):
-        return
+def tick_states(env: "ScriptedStarCraft", trajectories: "Trajectory", number: int) -> "list[State]":
+    """Return the states after every tick of one battle."""
     import jax
-    import jax.numpy as jnp
+    import numpy as np
 
+    from refil.envs.starcraft.analysis import scripted
+
+    trajectory = jax.tree.map(lambda leaf: leaf[number], trajectories)
+    states = jax.tree.map(np.asarray, jax.jit(lambda played: scripted.all_ticks(env, played))(trajectory))
+    steps, ticks = int(trajectory.valid.sum()), states.x.shape[1]
+    return [jax.tree.map(lambda leaf, s=s, t=t: leaf[s, t], states) for s in range(steps) for t in range(ticks)]
+
+
+def print_ticks(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: list[int]) -> None:
+    """Print the units of the first battle after every tick, with six decimals."""
+    for number, state in enumerate(tick_states(env, trajectories, 0), start=1):
+        units = [{name: round(float(getattr(state, name)[slot]), 6) for name in UNIT_KEYS} for slot in slots]
+        print(json.dumps({"tick": number, "units": units}))
+
+
+def write_replays(args: BattleArgs, env: "ScriptedStarCraft", trajectories: "Trajectory") -> None:
+    """Write the page, the animation and the picture that were asked for."""
+    import jax
+
+    from refil.envs.starcraft.analysis import scripted
+    from refil.envs.starcraft.reward import RESULT_NAMES
     from refil.viewer import export
 
-    clips = []
-    for number in range(min(SHOWN if options.html else 1, options.episodes)):
-        begun = first(worlds, number)
-        frames = [begun, *looped(battle, command, begun, keys[number])]
-        title = f"{number + 1}: {battle.result(jax.tree.map(jnp.asarray, frames[-1]))} after {len(frames) // 8} steps"
-        clips.append(export.Clip(title, [battle.scene(world) for world in frames], 16.0))
-    export.write(clips, options.html, options.gif, options.png)
+    results, clips = scripted.battle_results(env.env, trajectories), []
+    for number, (result, length) in enumerate(zip(results.result.tolist(), results.length.tolist(), strict=True)):
+        first = jax.tree.map(lambda leaf, number=number: leaf[number], results.first)
+        scenes = [env.env.scene(state) for state in (first, *tick_states(env, trajectories, number))]
+        clips.append(export.Clip(f"{number + 1}: {RESULT_NAMES[result]} after {length} steps", scenes, TICKS_PER_SECOND))
+    export.write(clips, args.html, args.gif, args.png)
 
 
-def tell(result: dict[str, int | float], options: Options) -> None:
-    """Print what came of it."""
-    if options.json:
+def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:
+    """Print the statistics as JSON or as a table."""
+    if args.json:
         print(json.dumps(result))
         return
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("", "mean", "spread", title=f"{result['episodes']} battles, script {options.script}")
+    table = Table("", "mean", "std", title=f"{result['episodes']} battles, script {args.script}")
     for name in ("win", "loss", "draw", "timeout"):
-        table.add_row(name, f"{100 * result[f'{name}_rate']:.1f} %", "")
-    for name, words in (
-        ("length", "steps"),
-        ("allies_left", "allies left"),
-        ("enemies_left", "enemies left"),
-        ("return", "return"),
-    ):
-        table.add_row(words, f"{result[f'{name}_mean']:.2f}", f"{result[f'{name}_std']:.2f}")
-    for name, words in (("ally_health_left", "allies' health left"), ("enemy_health_left", "enemies' health left")):
-        table.add_row(words, f"{100 * result[f'{name}_mean']:.1f} %", f"{100 * result[f'{name}_std']:.1f} %")
+        table.add_row(f"{name} rate", f"{100 * result[f'{name}_rate']:.1f} %", "")
+    for name in ("length", "allies_left", "enemies_left", "return"):
+        table.add_row(name.replace("_", " "), f"{result[f'{name}_mean']:.2f}", f"{result[f'{name}_std']:.2f}")
+    for name in ("ally_health_left", "enemy_health_left"):
+        table.add_row(name.replace("_", " "), f"{100 * result[f'{name}_mean']:.1f} %", f"{100 * result[f'{name}_std']:.1f} %")
     Console(file=sys.stdout).print(table)

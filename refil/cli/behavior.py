@@ -1,10 +1,9 @@
-"""PositiveInt what trained teams do in battles, beside scripts on the same tasks: shared targets, steps back, healers first."""
+"""Measure what trained teams do in battles, and compare them to scripts: focus fire, retreats, healers first."""
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -12,77 +11,98 @@ from refil import plugins, settings
 from refil.cli.battle import SCRIPTS
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
-from refil.storage import run_dir
-from refil.training.config import ENVS
+
+if TYPE_CHECKING:
+    from refil.envs.starcraft.analysis.behavior import Counts
+    from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
+    from refil.envs.starcraft.env import StarCraft
+
+ENVS = "refil.envs"
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to play."""
+class BehaviorArgs:
+    """The run, and the scripts to compare it to."""
 
-    run: Annotated[Path, tyro.conf.Positional]  # the run's folder
-    episodes: PositiveInt = 100  # battles of each seed, and of each script
-    scripts: tuple[str, ...] = ()  # which ones to stand beside the team; by default all
-    seed: NonNegativeInt = 0  # of the battles
-    json: bool = False  # print one JSON object: for each habit and player its chances and how many it took
+    run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
+    episodes: PositiveInt = 100  # Number of battles per seed and per script
+    scripts: tuple[str, ...] = ()  # Scripts to compare to; default: all
+    seed: NonNegativeInt = 0  # Random seed of the battles
+    json: bool = False  # Print JSON: for each behavior and player, the opportunities and how many were taken
 
 
 def main(arguments: list[str]) -> None:
-    """Print a table: how often each player took its chances."""
-    options = settings.from_command_line(Options, arguments, "refil habits", __doc__)
-    counted = count(options)
-    if options.json:
-        print(json.dumps(counted))
+    """Run the command."""
+    args = settings.from_command_line(BehaviorArgs, arguments, "refil behavior", __doc__)
+    counts = count_all(args)
+    if args.json:
+        print(json.dumps(counts))
         return
     from rich.console import Console
     from rich.table import Table
 
-    players = next(iter(counted.values()))
-    table = Table("of all chances to", *players, title=f"{options.run}: {options.episodes} battles of each seed and script")
-    for habit, by_player in counted.items():
-        if any(chances for chances, _ in by_player.values()):
-            table.add_row(habit, *(f"{taken / chances:.2f}" if chances else "" for chances, taken in by_player.values()))
+    players = next(iter(counts.values()))
+    title = f"{args.run}: fraction of opportunities taken in {args.episodes} battles per seed and script"
+    table = Table("behavior", *players, title=title)
+    for behavior, by_player in counts.items():
+        if any(opportunities for opportunities, _ in by_player.values()):
+            table.add_row(behavior, *(f"{taken / count:.2f}" if count else "" for count, taken in by_player.values()))
     Console(width=30 + 14 * (len(players) + 1)).print(table)
 
 
-def count(options: Options) -> dict[str, dict[str, list[int]]]:
-    """For each habit and player its chances, and how many it took."""
+def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
+    """Return, for each behavior and player, the number of opportunities and how many were taken."""
+    import jax
+    import numpy as np
+
+    from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
+    from refil.envs.starcraft.env import StarCraft
+    from refil.storage import run_dir
+
+    scripts = {name: plugins.load(SCRIPTS, name).orders for name in args.scripts or plugins.names(SCRIPTS)}
+    run = run_dir.open_run(args.run)
+    setup = run.config.build()
+    env = plugins.load(ENVS, run.config.env.name).build(run.config.env.options)  # without the `mask_dead` wrapper
+    if not isinstance(env, StarCraft):
+        raise RefilError(f"behavior is measured in StarCraft battles; {run.config.env.name} has none")
+    models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
+    keys = jax.random.split(jax.random.key(args.seed), len(run.seeds))
+    players = {run.config.method.name: _count_team(setup.env, env, models, args.episodes, keys)}
+    players |= {
+        name: _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1]) for name, script in scripts.items()
+    }
+    return {
+        behavior: {name: np.asarray(counts[behavior]).tolist() for name, counts in players.items()}
+        for behavior in next(iter(players.values()))
+    }
+
+
+def _count_team(env: Any, starcraft: "StarCraft", models: Any, episodes: int, keys: Any) -> "Counts":
     import jax
     import jax.numpy as jnp
-    import numpy as np
-    from jaxtyping import Array, Key, PRNGKeyArray
 
     from refil import rollout
     from refil.envs.starcraft.analysis import behavior
-    from refil.envs.starcraft.env import Battle
+    from refil.nn.utilities import team_policy, team_state
     from refil.training import devices
-    from refil.types import Model
 
-    commands = {name: plugins.load(SCRIPTS, name).command for name in options.scripts or plugins.names(SCRIPTS)}
-    run = run_dir.existing(options.run)
-    asked, loop = run.experiment, run.experiment.build()
-    battle = plugins.load(ENVS, asked.env).build(asked.options.env)  # as it is, whatever the team is shown of it
-    if not isinstance(battle, Battle):
-        raise RefilError(f"habits are counted in battles, and {asked.env} has none")
-    models = run.load_models(jax.eval_shape(loop.method.init, jax.random.key(0)))
-    keys = jax.random.split(jax.random.key(options.seed), len(run.seeds))
+    def count(models: Any, keys: Any) -> "Counts":
+        policy, start = team_policy(models, jnp.zeros(keys.shape)), team_state(models, episodes, env.spec.agents)
+        played = rollout.rollout_random_tasks(env, policy, start, episodes, keys)
+        return behavior.count_team(starcraft, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), played))
 
-    def team(models: Model, keys: Key[Array, " seeds"]) -> behavior.Counts:
-        played = rollout.random_tasks(loop.env, models, options.episodes, jnp.zeros(keys.shape), keys)
-        states, actions, valid = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (played.states, played.actions, played.valid)
-        )
-        return behavior.of_team(battle, states, actions, valid)
+    return devices.jit(count)(models, keys)
 
-    def script(command: behavior.Command, key: PRNGKeyArray) -> behavior.Counts:
-        key_tasks, key_start, key_play = jax.random.split(key, 3)
-        tasks = battle.tasks[jax.random.randint(key_tasks, (options.episodes,), 0, len(battle.task_names))]
-        first = jax.vmap(battle.reset)(tasks, jax.random.split(key_start, options.episodes))
-        return behavior.of_script(battle, command, first, jax.random.split(key_play, options.episodes))
 
-    players = {asked.method: devices.jit(team)(models, keys)}
-    players |= {name: devices.jit(partial(script, command))(keys[0]) for name, command in commands.items()}
-    return {
-        habit: {name: np.asarray(counts[habit]).tolist() for name, counts in players.items()}
-        for habit in next(iter(players.values()))
-    }
+def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts":
+    import jax
+
+    from refil import rollout
+    from refil.envs.starcraft.analysis import behavior
+    from refil.training import devices
+
+    def count(keys: Any) -> "Counts":
+        played = rollout.rollout_random_tasks(env, rollout.no_policy, (), episodes, keys)
+        return behavior.count_script(env, jax.tree.map(lambda leaf: leaf[0], played))
+
+    return devices.jit(count)(keys)

@@ -1,10 +1,10 @@
-"""List the methods, environments, figures and experiments there are."""
+"""List methods, environments, figures and experiments."""
 
 from dataclasses import dataclass
 
 from refil import plugins, settings
 
-KINDS = {
+PACKAGES = {
     "methods": "refil.methods",
     "environments": "refil.envs",
     "figures": "refil.plots",
@@ -13,40 +13,39 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Options:
-    """By default one line for everything there is."""
+class ListArgs:
+    """Without options, one line for everything."""
 
-    methods: bool = False  # print the paper's Table 1: imagined learning, model, base algorithm, and how many parameters
-    env: str = "3-8sz"  # the environment that parameters are counted for
+    methods: bool = False  # Print the paper's Table 1 with parameter counts
+    env: str = "3-8sz"  # Environment for which parameters are counted
 
 
 def main(arguments: list[str]) -> None:
-    """One line for each."""
-    options = settings.from_command_line(Options, arguments, "refil list", __doc__)
-    if options.methods:
-        table(options.env)
+    """Print all names with a description each."""
+    args = settings.from_command_line(ListArgs, arguments, "refil list", __doc__)
+    if args.methods:
+        _print_methods(args.env)
         return
-    for title, package in KINDS.items():
+    for title, package in PACKAGES.items():
         names = plugins.names(package)
         print(f"{title}:")
         for name in names:
             print(f"  {name:<{max(map(len, names))}}  {plugins.summary(package, name)}")
 
 
-def table(env: str) -> None:
-    """The methods side by side."""
+def _print_methods(env: str) -> None:
     import jax
     from rich.console import Console
     from rich.table import Table
 
-    from refil.training import config
+    from refil.training import config as configs
 
-    rows = Table("name", "label", "imagined", "model", "base", "utility", "mixer", title=f"methods, parameters for {env}")
+    table = Table("name", "label", "imagined", "model", "base", "utility", "mixer", title=f"methods, parameters for {env}")
     for name in plugins.names("refil.methods"):
-        card = config.card(name)
-        asked = config.default(env, name)
-        model = jax.eval_shape(asked.build().method.init, jax.random.key(0))
-        counts = [f"{sum(leaf.size for leaf in jax.tree.leaves(part)):,}" for part in (model.utility, model.mixer)]
-        imagined = "yes" if hasattr(asked.options.method, "imagined_weight") else "no"
-        rows.add_row(name, card.label, imagined, card.model, card.base, *counts)
-    Console(width=130).print(rows)
+        info = configs.method_info(name)
+        config = configs.default(env, name)
+        model = jax.eval_shape(config.build().method.init, jax.random.key(0))
+        counts = {part: sum(leaf.size for leaf in jax.tree.leaves(getattr(model, part, None))) for part in ("utility", "mixer")}
+        imagined = "yes" if hasattr(config.method.options, "imagined_weight") else "no"
+        table.add_row(name, info.label, imagined, info.model, info.base, *(f"{count:,}" for count in counts.values()))
+    Console(width=130).print(table)

@@ -37,11 +37,11 @@ DEFAULTS = EnvDefaults(
 class Config:
     """Options of group matching; the defaults are the paper's."""
 
-    agents: PositiveInt = 8  # number of agents
-    cells: PositiveInt = 6  # number of cells on the ring
-    groups: PositiveInt = 2  # number of groups that the agents are split into
-    horizon: PositiveInt = 50  # steps after which an episode is truncated
-    random_actions: UnitFloat = 0.1  # probability that an agent's action is replaced by a random one
+    agents: PositiveInt = 8  # Number of agents
+    cells: PositiveInt = 6  # Number of cells on the ring
+    groups: PositiveInt = 2  # Number of groups that the agents are split into
+    horizon: PositiveInt = 50  # Steps after which an episode is truncated
+    random_actions: UnitFloat = 0.1  # Probability that an agent's action is replaced by a random one
 
 
 class State(eqx.Module):

@@ -1,7 +1,7 @@
 """Q-learning on a joint value, and REFIL's version with a second, imagined value (paper, sections 2 and 3).
 
 REFIL splits the entities of each episode into random groups. Every agent's utility then has two factors, computed from the
-entities within its own group and from those across to other groups, and the mixing network combines both into the imagined value.
+entities within its own group and from those across to other groups. The mixing network combines both into the imagined value.
 """
 
 from collections.abc import Callable, Sequence

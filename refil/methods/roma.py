@@ -1,4 +1,4 @@
-"""ROMA (Attention): each agent samples a role from what it sees; the role produces the weights of its head (Wang et al. 2020)."""
+"""ROMA (Attention): each agent samples a role from what it sees, which produces the weights of its head (Wang et al. 2020)."""
 
 from dataclasses import dataclass, replace
 from functools import partial

@@ -168,13 +168,16 @@ class RunDir:
             model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
             serialization.write_arrays(self._model_path(seed), model, metadata)
 
+    def load_model(self, seed: int, like: Tree) -> Tree:
+        """Return the model of one seed, shaped as `like`."""
+        path = self._model_path(seed)
+        return serialization.read_arrays(path, like, partial(_check_config, path, self.config))[0]
+
     def load_models(self, like: Tree) -> Tree:
         """Return the models of all seeds with a leading axis; `like` is the model of one seed."""
         if not self.seeds:
             raise RefilError(f"{self.path} has no model yet")
-        paths, config = [self._model_path(seed) for seed in self.seeds], self.config
-        models = [serialization.read_arrays(path, like, partial(_check_config, path, config))[0] for path in paths]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *(self.load_model(seed, like) for seed in self.seeds))
 
     def _model_path(self, seed: int) -> Path:
         return self.path / f"model_seed_{seed}.safetensors"

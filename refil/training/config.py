@@ -15,6 +15,7 @@ from refil import plugins, settings
 from refil.errors import RefilError
 from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
 from refil.training import flags
+from refil.training.replay import config as replay_config
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig
 from refil.types import Env, EnvDefaults, Method, MethodInfo, Observation
@@ -82,7 +83,9 @@ class RunConfig:
     def build(self) -> Setup:
         """Build the environment and the method, and check that all sizes fit."""
         env = self.build_env()
-        _check_sizes(self, env.spec.horizon)
+        if self.train.steps < env.spec.horizon:
+            raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
+        replay_config.check(self.algorithm, self.train)
         method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
         check_method(method, self.method.name)
         return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
@@ -225,11 +228,3 @@ def _read_sections(config: RunConfig, sections: dict[str, Any]) -> dict[str, Any
         if name not in SECTIONS:
             raise RefilError(f"the config has no section {name!r}; available: env, method, {', '.join(SECTIONS)}")
     return {name: settings.from_json(getattr(config, name), values, (name,)) for name, values in sections.items()}
-
-
-def _check_sizes(config: RunConfig, horizon: int) -> None:
-    if config.train.steps < horizon:
-        raise RefilError(f"train.steps {config.train.steps} is less than one episode ({horizon} steps)")
-    for path, size in (("algorithm.batch", config.algorithm.batch), ("train.envs", config.train.envs)):
-        if size > config.algorithm.buffer:
-            raise RefilError(f"{path} {size} is more than algorithm.buffer {config.algorithm.buffer}")

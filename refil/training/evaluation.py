@@ -26,7 +26,7 @@ def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]
 
 
 def evaluate_by_task(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]) -> Int[Array, "tasks seeds"]:
-    """Return how many of `episodes` episodes of every task each seed's model wins; tasks run one after another to save memory."""
+    """Return how many of `episodes` episodes of every task each seed's model wins; one task at a time, to save memory."""
     policy = team_policy(models, jnp.zeros(keys.shape))
     state = team_state(models, episodes, env.spec.agents)
 

@@ -10,9 +10,9 @@ from refil.settings import PositiveInt
 class Config:
     """Options of StarCraft battles; the defaults are SMAC's and the authors'."""
 
-    profile: Literal["smac", "smaclite"] = "smac"  # unit numbers and rules: SMAC's or SMAClite's
-    jitter: bool = True  # weapon cooldowns vary randomly by a tick or two
+    profile: Literal["smac", "smaclite"] = "smac"  # Unit numbers and rules: SMAC's or SMAClite's
+    jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
-    absolute_reward: bool = True  # reward the absolute change of enemy health, as the authors' environment does
-    healers_alone_lose: bool = True  # a team with only Medivacs left has lost
-    limit: PositiveInt | None = None  # steps after which a battle ends; default: that of the task set or map
+    absolute_reward: bool = True  # Reward the absolute change of enemy health, as the authors' environment does
+    healers_alone_lose: bool = True  # A team with only Medivacs left has lost
+    limit: PositiveInt | None = None  # Steps after which a battle ends; default: that of the task set or map

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int, Int8
 
-from refil.nn.kernels.pallas import MIN_BLOCK, available, is_power_of_two, triton
+from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
 from refil.nn.layers import masked_softmax
 
 

@@ -1,8 +1,8 @@
 """The replay buffer, and batches from it: sampled, packed and observed again. Everything here is for one seed.
 
 A trained team needs few steps of the many that the horizon allows. Packing puts the episodes of a batch one after another
-into a single row of timesteps, so that little of it is padding; only recurrent networks need rows of time, and the plan says how
-several episodes share one. Packing changes nothing that is learned.
+into a single row of timesteps, so that little of it is padding. Only recurrent networks need rows of time, and the plan says
+how several episodes share one. Packing changes nothing that is learned.
 """
 
 import math

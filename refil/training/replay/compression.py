@@ -1,8 +1,8 @@
-"""Compact checkpoints: store what is needed to simulate each episode again, and re-simulate on resume (40x smaller for battles).
+"""Compact checkpoints: store what is needed to simulate each episode again (40 times smaller for battles).
 
-Whether an episode comes back bit-identically depends on how its programs were compiled. So compression tries it, with the program
-that would restore it, and stores the other episodes in full. First states and rewards are stored because a GPU's compiler may
-round such sums differently from program to program.
+Whether an episode comes back bit-identically depends on how its programs were compiled. So compression tries it, with the
+program that would restore it, and stores the other episodes in full. First states and rewards are stored because a GPU's
+compiler may round such sums differently from program to program.
 """
 
 from dataclasses import replace

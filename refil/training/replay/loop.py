@@ -1,7 +1,7 @@
 """The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
-`init`, `play`, `learn` and `models` are all that the trainer calls. Everything a seed does depends on its own state and number only:
-a seed trained alone equals the same seed in a batch, and a saved state continues bit-identically.
+The trainer calls `init`, `play`, `learn`, `models` and `scalars`. Everything a seed does depends only on its own state and
+number: a seed trained alone equals the same seed in a batch, and a saved state continues bit-identically.
 """
 
 from dataclasses import replace

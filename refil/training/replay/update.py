@@ -129,6 +129,15 @@ def update_target(setup: Setup, learner: LearnerState, episodes: Int[Array, ""])
     return replace(learner, target_parameters=target, target_updated_at=jnp.where(due, episodes, learner.target_updated_at))
 
 
+def apply_gradients(setup: Setup, learner: LearnerState, gradients: PyTree, episodes: Int[Array, " seeds"]) -> LearnerState:
+    """Take one step of every seed's optimizer, and update the target networks that are due."""
+
+    def apply(learner: LearnerState, gradient: PyTree, episodes: Array) -> LearnerState:
+        return update_target(setup, apply_gradient(setup, learner, gradient), episodes)
+
+    return jax.vmap(apply)(learner, gradients, episodes)
+
+
 def run_updates(
     setup: Setup,
     learner: LearnerState,
@@ -191,7 +200,7 @@ def update_step(
     learner, metrics = carry
     group = _group_size(len(ready))
     no_metrics = {name: jnp.zeros(group) for name in metrics}
-    branches = [partial(_no_gradients, no_metrics), *(partial(_gradients, setup, size) for size in (*_sizes(setup), None))]
+    branches = [partial(_no_gradients, no_metrics), *(partial(seed_gradients, setup, size) for size in (*_sizes(setup), None))]
 
     def of_group(seeds: PyTree) -> tuple[PyTree, Metrics]:
         return jax.lax.switch(seeds[0].max(), branches, *seeds[1:])
@@ -205,10 +214,7 @@ def update_step(
         by_group = jax.lax.map(of_group, groups)
         gradients, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
 
-    def apply(learner: LearnerState, gradient: PyTree, episodes: Array) -> LearnerState:
-        return update_target(setup, apply_gradient(setup, learner, gradient), episodes)
-
-    after = jax.vmap(apply)(learner, gradients, episodes), jax.tree.map(jnp.add, metrics, found)
+    after = apply_gradients(setup, learner, gradients, episodes), jax.tree.map(jnp.add, metrics, found)
     return jax.tree.map(partial(select, ready), after, carry)
 
 
@@ -226,7 +232,7 @@ def _no_gradients(no_metrics: Metrics, learner: LearnerState, *inputs: PyTree) -
     return jax.tree.map(jnp.zeros_like, learner.parameters), no_metrics
 
 
-def _gradients(
+def seed_gradients(
     setup: Setup,
     size: PackSize | None,
     learner: LearnerState,
@@ -234,6 +240,8 @@ def _gradients(
     plan: PackPlan,
     keys: Key[Array, " seeds"],
 ) -> tuple[PyTree, Metrics]:
+    """Return the gradients of several seeds, from one batch each, in the given packed size or padded."""
+
     def of_seed(learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
         return gradient(setup, learner, buffer.rebuild_batch(setup.env, trajectories, plan, size), key)
 

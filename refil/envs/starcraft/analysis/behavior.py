@@ -77,7 +77,7 @@ def count_script(env: ScriptedStarCraft, trajectories: Trajectory) -> Counts:
         ordered = env.with_orders(state, step_keys(key, time)[1])
         return jax.tree.map(lambda counts: counts * valid, count(ordered, env.env.game))
 
-    def count_battle(key: PRNGKeyArray, states: State, valid: Bool[Array, " time"]) -> Counts:
+    def count_battle(key: PRNGKeyArray, states: State, valid: Bool[Array, " time"]) -> dict[str, Int[Array, "time 2"]]:
         return jax.vmap(partial(count_step, key))(states, jnp.arange(len(valid)), valid)
 
     keys = jax.random.wrap_key_data(trajectories.key)
@@ -88,7 +88,7 @@ def _before_steps(trajectories: Trajectory) -> State:
     return jax.tree.map(lambda leaf: leaf[:, :-1], trajectories.states)
 
 
-def _total(counts: Counts) -> Counts:
+def _total(counts: dict[str, Int[Array, "battles time 2"]]) -> Counts:
     return jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), counts)
 
 

@@ -134,7 +134,7 @@ def at_target(
     return values.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
-def take_unit(values: Shaped[Array, "units *rest"], slot: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
+def take_unit(values: Shaped[Array, " units *rest"], slot: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
     """Return the values of the unit in one slot."""
     if game.in_kernel:
         return jnp.where(add_batch_axes(jnp.arange(len(values)) == slot, values), values, 0).sum(axis=0)

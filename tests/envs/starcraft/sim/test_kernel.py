@@ -1,4 +1,4 @@
-"""The kernel against the loops that it stands for: here interpreted, on a GPU as it is."""
+"""The kernel gives the same states as plain ticks: interpreted on a CPU, compiled on a GPU."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,121 +11,122 @@ import pytest
 from refil import plugins
 from refil.envs.starcraft import orders
 from refil.envs.starcraft.env import UNITS as UNITS_FOLDER
-from refil.envs.starcraft.sim import kernel as tick_kernel
-from refil.envs.starcraft.sim import tick
-from refil.envs.starcraft.sim.rules import LOOPS
+from refil.envs.starcraft.sim import kernel, tick
+from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from tests.envs.starcraft import scenes
 from tests.gpu import program_for_gpu
 
 UNITS = [plugins.load(UNITS_FOLDER, name) for name in plugins.names(UNITS_FOLDER)]
-EVERYBODY, SMACLITES = (
+ALL_UNITS, ALL_SMACLITE_UNITS = (
     f"{army}_vs_{army}"
     for army in (
         "".join(f"1{unit.UNIT.letter}" for unit in UNITS),
         "".join(f"1{unit.SMACLITE.letter}" for unit in UNITS if unit.SMACLITE is not None),
     )
 )
-SETS = ["3-8sz", "3-8csz", "3-8MMM", EVERYBODY]
-AS_SMACLITE = ["3-8MMM", SMACLITES]
-EXACT = ("kind", "tag", "target", "attacker", "veer", "quiet", "roams", "going")
+SETS = ["3-8sz", "3-8csz", "3-8MMM", ALL_UNITS]
+SMACLITE_SETS = ["3-8MMM", ALL_SMACLITE_UNITS]
+EXACT = ("unit_type", "tag", "target", "attacker", "turn_side", "ticks_since_hit", "attack_moving", "moving")
 
 
 def amid_battle(name, battles, profile="smac"):
-    """Battles in the step that hurts most units, with orders given, battles last; and that step's jitter.
+    """Return battles with orders given, in the step in which the most units are hit, and that step's jitter.
 
-    Allies shoot at whom they may, at random, or else step about.
+    Batch axes are last. Allies attack random targets in range, and otherwise move at random.
     """
     module = plugins.load("refil.envs", name)
-    battle = module.build(module.Config(profile=profile))
-    key_start, *key_steps = jax.random.split(jax.random.key(battles), 31)
-    tasks = battle.tasks[jnp.arange(battles) % len(battle.task_names)]
+    env = module.build(module.Config(profile=profile))
+    start_key, *step_keys = jax.random.split(jax.random.key(battles), 31)
+    tasks = env.tasks[jnp.arange(battles) % len(env.task_names)]
 
-    def step(world, key):
-        key_order, key_loops = jax.random.split(key)
-        chance = jax.random.uniform(key_order, (battle.spec.agents, battle.spec.actions)).at[:, orders.FIRST_TARGET :].add(1.0)
-        ordered = battle.ordered(world, jnp.argmax(jnp.where(battle.available(world), chance, -1.0), axis=-1))
-        jitter = battle.jitter(key_loops)
-        after = plainly(battle.game, ordered, jitter)
-        return after, (ordered, jitter, (after.quiet < LOOPS) & ordered.alive)
+    def step(state, key):
+        action_key, sim_key = jax.random.split(key)
+        noise = jax.random.uniform(action_key, (env.spec.agents, env.spec.actions)).at[:, orders.FIRST_TARGET :].add(1.0)
+        ordered = env.with_orders(state, jnp.argmax(jnp.where(env.available_actions(state), noise, -1.0), axis=-1))
+        jitter = env.cooldown_jitter(sim_key)
+        after = plain_ticks(env.game, ordered, jitter)
+        return after, (ordered, jitter, (after.ticks_since_hit < TICKS_PER_STEP) & ordered.alive)
 
-    def all_battles(worlds, key):
-        return jax.vmap(step)(worlds, jax.random.split(key, battles))
+    def all_battles(states, key):
+        return jax.vmap(step)(states, jax.random.split(key, battles))
 
-    first = jax.jit(jax.vmap(battle.reset))(tasks, jax.random.split(key_start, battles))
-    ordered, jitter, hurt = jax.jit(partial(jax.lax.scan, all_battles))(first, jnp.stack(key_steps))[1]
-    when = int(hurt.sum(axis=(1, 2)).argmax())
-    assert hurt[when].any(axis=1).mean() > 0.5, "this step shows little: in most battles nobody was hurt"
-    return battle.game, *jax.tree.map(lambda leaf: jnp.moveaxis(leaf[when], 0, -1), (ordered, jitter))
-
-
-def plainly(game, world, jitter):
-    """A step's loops by XLA."""
-    traits = game.table[world.kind]
-    return jax.lax.fori_loop(0, LOOPS, lambda _, now: tick.tick(now, traits, jitter, game), world)
+    first = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(start_key, battles))
+    ordered, jitter, was_hit = jax.jit(partial(jax.lax.scan, all_battles))(first, jnp.stack(step_keys))[1]
+    when = int(was_hit.sum(axis=(1, 2)).argmax())
+    assert was_hit[when].any(axis=1).mean() > 0.5, "this step shows little: in most battles no unit was hit"
+    return env.game, *jax.tree.map(lambda leaf: jnp.moveaxis(leaf[when], 0, -1), (ordered, jitter))
 
 
-def assert_same(one, other, share=1.0):
-    """Equal but for rounding, in all battles or in this share of them: rounding can decide whether a body is in the way."""
+def plain_ticks(game, state, jitter):
+    """Simulate a step without the kernel."""
+    stats = game.table[state.unit_type]
+    return jax.lax.fori_loop(0, TICKS_PER_STEP, lambda _, now: tick.tick(now, stats, jitter, game), state)
+
+
+def assert_same(one, other, fraction=1.0):
+    """Compare states up to rounding, in a fraction of all battles: rounding can decide whether a unit is blocked."""
     same = np.ones(one.time.shape, bool)
-    for name in tick_kernel.FIELDS:
+    for name in kernel.FIELDS:
         left, right = np.asarray(getattr(one, name), np.float64), np.asarray(getattr(other, name), np.float64)
         same &= (np.abs(left - right) <= (0 if name in EXACT else 1e-3)).all(axis=0)
-    assert same.mean() >= share, f"{(~same).sum()} of {same.size} battles are not the same"
+    assert same.mean() >= fraction, f"{(~same).sum()} of {same.size} battles are not the same"
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_kernel_does_what_the_loops_do(name):
-    game, world, jitter = amid_battle(name, battles=5)
-    assert_same(tick_kernel.pass_loops(world, jitter, game, interpret=True), jax.jit(partial(plainly, game))(world, jitter))
+def test_the_kernel_equals_plain_ticks(name):
+    game, state, jitter = amid_battle(name, battles=5)
+    assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))
 
 
-@pytest.mark.parametrize("name", AS_SMACLITE)
-def test_it_does_so_by_smaclites_rules_too(name):
-    game, world, jitter = amid_battle(name, battles=3, profile="smaclite")
-    assert_same(tick_kernel.pass_loops(world, jitter, game, interpret=True), jax.jit(partial(plainly, game))(world, jitter))
+@pytest.mark.parametrize("name", SMACLITE_SETS)
+def test_the_kernel_equals_plain_ticks_with_smaclites_rules(name):
+    game, state, jitter = amid_battle(name, battles=3, profile="smaclite")
+    assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))
 
 
-def test_batches_may_have_several_axes():
-    game, world, jitter = amid_battle("3-8sz", battles=6)
-    plain = tick_kernel.pass_loops(world, jitter, game, interpret=True)
-    units = {name: getattr(world, name).reshape(-1, 2, 3) for name in tick_kernel.FIELDS}
-    folded = replace(world, **units, time=world.time.reshape(2, 3))
-    kernel = tick_kernel.pass_loops(folded, jitter.reshape(-1, 2, 3), game, interpret=True)
-    np.testing.assert_array_equal(kernel.x.reshape(plain.x.shape), plain.x)
-    assert kernel.time.shape == (2, 3)
+def test_batches_can_have_several_axes():
+    game, state, jitter = amid_battle("3-8sz", battles=6)
+    plain = kernel.run_ticks(state, jitter, game, interpret=True)
+    units = {name: getattr(state, name).reshape(-1, 2, 3) for name in kernel.FIELDS}
+    nested = replace(state, **units, time=state.time.reshape(2, 3))
+    result = kernel.run_ticks(nested, jitter.reshape(-1, 2, 3), game, interpret=True)
+    np.testing.assert_array_equal(result.x.reshape(plain.x.shape), plain.x)
+    assert result.time.shape == (2, 3)
 
 
-def test_it_is_for_many_battles_of_no_more_than_32_units_on_a_gpu(monkeypatch):
-    alone, larger = (scenes.world([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (32, 33))
-    many, larger = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis=-1), world) for world in (alone, larger))
-    monkeypatch.setattr(tick_kernel, "available", lambda: True)
-    assert tick_kernel.fits(many)
-    assert not tick_kernel.fits(larger)
-    assert not tick_kernel.fits(alone)
-    monkeypatch.setattr(tick_kernel, "available", lambda: False)
-    assert not tick_kernel.fits(many)
+def test_the_kernel_supports_batches_of_up_to_32_units_on_a_gpu(monkeypatch):
+    alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (32, 33))
+    many, larger = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis=-1), state) for state in (alone, larger))
+    monkeypatch.setattr(kernel, "available", lambda: True)
+    assert kernel.is_supported(many)
+    assert not kernel.is_supported(larger)
+    assert not kernel.is_supported(alone)
+    monkeypatch.setattr(kernel, "available", lambda: False)
+    assert not kernel.is_supported(many)
 
 
-def test_steps_of_many_battles_go_through_it(monkeypatch):
-    monkeypatch.setattr(tick_kernel, "available", lambda: True)
+def test_batches_of_steps_use_the_kernel(monkeypatch):
+    monkeypatch.setattr(kernel, "available", lambda: True)
     module = plugins.load("refil.envs", "3m")
-    battle = module.build(module.Config())
-    given = jax.eval_shape(jax.vmap(battle.reset, in_axes=(None, 0)), battle.tasks[0], jax.random.split(jax.random.key(0), 4))
-    text = program_for_gpu(jax.vmap(battle.step), given, jnp.ones((4, 3), int), jax.random.split(jax.random.key(1), 4))
-    assert "game_loops" in text
+    env = module.build(module.Config())
+    given = jax.eval_shape(jax.vmap(env.reset, in_axes=(None, 0)), env.tasks[0], jax.random.split(jax.random.key(0), 4))
+    text = program_for_gpu(jax.vmap(env.step), given, jnp.ones((4, 3), int), jax.random.split(jax.random.key(1), 4))
+    assert "game_ticks" in text
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_program_for_a_gpu_can_be_written(name):
-    game, world, jitter = amid_battle(name, battles=3)
-    assert "game_loops" in program_for_gpu(lambda world, jitter: tick_kernel.pass_loops(world, jitter, game), world, jitter)
+def test_the_kernel_lowers_for_a_gpu(name):
+    game, state, jitter = amid_battle(name, battles=3)
+    assert "game_ticks" in program_for_gpu(lambda state, jitter: kernel.run_ticks(state, jitter, game), state, jitter)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("battles", [3, 128, 5000])
 @pytest.mark.parametrize("name", SETS)
-def test_on_a_gpu_the_kernel_does_what_the_loops_do(name, battles):
-    game, world, jitter = amid_battle(name, battles)
-    assert tick_kernel.fits(world)
-    kernel = jax.jit(lambda world, jitter: tick_kernel.pass_loops(world, jitter, game))(world, jitter)
-    assert_same(kernel, jax.jit(partial(plainly, game))(world, jitter), share=0.9)  # eight loops, and bodies close together
+def test_on_a_gpu_the_kernel_equals_plain_ticks(name, battles):
+    game, state, jitter = amid_battle(name, battles)
+    assert kernel.is_supported(state)
+    result = jax.jit(lambda state, jitter: kernel.run_ticks(state, jitter, game))(state, jitter)
+    assert_same(
+        result, jax.jit(partial(plain_ticks, game))(state, jitter), fraction=0.9
+    )  # eight ticks, and bodies close together

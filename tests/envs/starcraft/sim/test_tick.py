@@ -1,4 +1,4 @@
-"""One game loop, with numbers worked by hand from the catalogue; T1 to T24 are the cases of docs/fidelity.md."""
+"""Game ticks, with numbers worked out by hand from the unit catalog; T1 to T24 are the cases of docs/fidelity.md."""
 
 from dataclasses import replace
 
@@ -10,9 +10,10 @@ import pytest
 from refil.envs.starcraft.sim import tick
 from refil.envs.starcraft.sim.rules import SMAC
 from tests.envs.starcraft import scenes
-from tests.envs.starcraft.scenes import STILL_AS_SMACLITE, after, duel, game, world
+from tests.envs.starcraft.scenes import SMACLITE_EXACT, after, duel, game, place
 
-DUELS = [  # shooter, victim, attacks, loops from the first to the last
+ATTACK_MOVE = {"attack_moving": [0, 1], "moving": [0, 1]}
+DUELS = [  # attacker, victim, attacks, ticks from the first to the last
     ("marine", "marine", 8, 98),
     ("marine", "zealot", 29, 392),
     ("marine", "marauder", 25, 336),
@@ -46,112 +47,112 @@ DUELS = [  # shooter, victim, attacks, loops from the first to the last
 ]
 
 
-@pytest.mark.parametrize(("shooter", "victim", "attacks", "loops"), DUELS, ids=lambda value: str(value))
-def test_so_many_attacks_in_so_many_loops_kill(shooter, victim, attacks, loops):  # T1-T8
-    assert duel(shooter, victim)[:2] == (attacks, loops)
+@pytest.mark.parametrize(("attacker", "victim", "attacks", "ticks"), DUELS, ids=lambda value: str(value))
+def test_a_kill_takes_this_many_attacks_and_ticks(attacker, victim, attacks, ticks):  # T1-T8
+    assert duel(attacker, victim)[:2] == (attacks, ticks)
 
 
-def test_shields_go_first():  # T2, T5
+def test_shields_absorb_damage_before_health():  # T2, T5
     assert duel("marine", "zealot")[2][8] == (0.0, 97.0)
     assert duel("stalker", "stalker")[2][5] == (0.0, 77.0)
 
 
-def blow(victim: str, power: list[float], strikes: int = 1, rules=SMAC, **given):
-    """Health and shield of a victim after blows of this power by as many Zealots or Stalkers."""
-    shooters = "zealot" if strikes == 2 else "stalker"
-    arena = game(len(power), len(power) + 1)
-    units = [(shooters, 2.0 * number + 1, 1.0) for number in range(len(power))] + [(victim, 1.0, 9.0)]
-    now = world(units, arena, **{name: [0.0] * len(power) + [value] for name, value in given.items()})
-    matrix = jnp.zeros((len(units), len(units))).at[:-1, -1].set(jnp.array(power))
-    after, _ = tick.struck(now, arena.table[now.kind], matrix, replace(arena, rules=rules))
+def hit(victim: str, damage: list[float], hits: int = 1, rules=SMAC, **given):
+    """Return health and shield of a victim after attacks of this damage, each by another Zealot (two hits) or Stalker."""
+    attackers = "zealot" if hits == 2 else "stalker"
+    arena = game(len(damage), len(damage) + 1)
+    units = [(attackers, 2.0 * number + 1, 1.0) for number in range(len(damage))] + [(victim, 1.0, 9.0)]
+    now = place(units, arena, **{name: [0.0] * len(damage) + [value] for name, value in given.items()})
+    matrix = jnp.zeros((len(units), len(units))).at[:-1, -1].set(jnp.array(damage))
+    after, _ = tick.apply_damage(now, arena.table[now.unit_type], matrix, replace(arena, rules=rules))
     return float(after.health[-1]), float(after.shield[-1])
 
 
-def test_armour_lessens_what_the_shield_lets_through():  # T9: 20 - 5 - 1 = 14
-    assert blow("stalker", [20.0], shield=5.0, health=80.0) == (66.0, 0.0)
+def test_armor_reduces_damage_to_health_but_not_to_shields():  # T9: 20 - 5 - 1 = 14
+    assert hit("stalker", [20.0], shield=5.0, health=80.0) == (66.0, 0.0)
 
 
-def test_a_blow_does_half_a_point_at_least():  # T10
-    assert blow("spine_crawler", [5.0], health=300.0) == (297.0, 0.0)
-    assert blow("zealot", [1.0], health=100.0, shield=0.0) == (99.5, 0.0)
-    assert blow("zealot", [1.0], health=100.0, shield=0.0, rules=scenes.SMACLITE) == (100.0, 0.0)
+def test_a_hit_does_at_least_half_a_point_of_damage():  # T10
+    assert hit("spine_crawler", [5.0], health=300.0) == (297.0, 0.0)
+    assert hit("zealot", [1.0], health=100.0, shield=0.0) == (99.5, 0.0)
+    assert hit("zealot", [1.0], health=100.0, shield=0.0, rules=scenes.SMACLITE) == (100.0, 0.0)
 
 
-def test_each_of_two_strikes_meets_armour():
-    assert blow("zealot", [8.0], strikes=2, health=100.0, shield=0.0) == (86.0, 0.0)
-    assert blow("zealot", [8.0], strikes=2, health=100.0, shield=10.0) == (95.0, 0.0)  # 8 and 2 on the shield, 6 - 1
+def test_armor_reduces_each_of_two_hits():
+    assert hit("zealot", [8.0], hits=2, health=100.0, shield=0.0) == (86.0, 0.0)
+    assert hit("zealot", [8.0], hits=2, health=100.0, shield=10.0) == (95.0, 0.0)  # 8 and 2 on the shield, 6 - 1
 
 
-def test_blows_of_several_follow_one_another():
-    assert blow("zealot", [10.0, 10.0, 10.0], health=100.0, shield=15.0) == (100 - 4 - 9, 0.0)
-    assert blow("zealot", [10.0, 0.0, 10.0], health=100.0, shield=50.0) == (100.0, 30.0)
+def test_damage_of_several_attackers_is_applied_in_sequence():
+    assert hit("zealot", [10.0, 10.0, 10.0], health=100.0, shield=15.0) == (100 - 4 - 9, 0.0)
+    assert hit("zealot", [10.0, 0.0, 10.0], health=100.0, shield=50.0) == (100.0, 30.0)
 
 
-def test_a_marine_walks_into_range_and_shoots():  # T13
+def test_a_marine_walks_into_range_and_attacks():  # T13
     arena = game(1, 2)
-    start = world([("marine", 10, 16), ("marine", 15.9, 16)], arena, target=[1, -1])
-    worlds = after(start, arena, 6)
-    hurt = [float(now.health[1]) < 45 for now in worlds]
+    start = place([("marine", 10, 16), ("marine", 15.9, 16)], arena, target=[1, -1])
+    states = after(start, arena, 6)
+    hurt = [float(now.health[1]) < 45 for now in states]
     assert hurt.index(True) + 1 in (2, 3)
-    assert float(worlds[-1].x[1] - worlds[-1].x[0]) >= 5.61
-    walked = sum(bool(b.x[0] > a.x[0]) for a, b in zip([start, *worlds], worlds, strict=False))
+    assert float(states[-1].x[1] - states[-1].x[0]) >= 5.61
+    walked = sum(bool(b.x[0] > a.x[0]) for a, b in zip([start, *states], states, strict=False))
     assert walked == 2
 
 
 def test_a_zealot_arrives_in_the_fifth_step():  # T14
     arena = game(1, 2)
-    worlds = after(world([("zealot", 10, 16), ("zealot", 16, 16)], arena, target=[1, -1]), arena, 40)
-    first = [float(now.shield[1]) < 50 for now in worlds].index(True) + 1
+    states = after(place([("zealot", 10, 16), ("zealot", 16, 16)], arena, target=[1, -1]), arena, 40)
+    first = [float(now.shield[1]) < 50 for now in states].index(True) + 1
     assert first in (35, 36)
 
 
-def test_one_whose_target_died_stands_idle_with_its_weapon_ready():
+def test_a_unit_whose_target_died_stops_with_its_weapon_ready():
     arena = game(2, 4)
     units = [("marine", 10, 16), ("marine", 10, 14), ("marine", 13, 16), ("zealot", 12, 20)]
-    now = world(units, arena, target=[2, 2, -1, -1], cooldown=[0, 3, 0, 0], health=[45, 45, 5, 100])
-    worlds = after(now, arena, 5)
-    assert float(worlds[0].health[2]) == 0
-    assert int(worlds[1].target[1]) == -1
-    assert float(worlds[4].cooldown[1]) == 0
-    assert float(worlds[4].shield[3]) == 50
+    now = place(units, arena, target=[2, 2, -1, -1], cooldown=[0, 3, 0, 0], health=[45, 45, 5, 100])
+    states = after(now, arena, 5)
+    assert float(states[0].health[2]) == 0
+    assert int(states[1].target[1]) == -1
+    assert float(states[4].cooldown[1]) == 0
+    assert float(states[4].shield[3]) == 50
 
 
-def test_a_medivac_mends_at_its_rate_and_price():  # T17
+def test_a_medivac_heals_at_its_rate_and_energy_cost():  # T17
     arena = game(2, 2)
-    now = world([("medivac", 10, 16), ("marine", 12, 16)], arena, target=[1, -1], health=[150, 1])
-    worlds = after(now, arena, 79)
-    assert float(worlds[7].health[1]) == pytest.approx(5.5)
-    assert float(worlds[7].energy[0]) == pytest.approx(48.79625, abs=1e-4)
-    assert float(worlds[77].health[1]) < 45
-    assert float(worlds[78].health[1]) == 45
-    assert float(worlds[78].energy[0]) == pytest.approx(38.257, abs=1e-3)
+    now = place([("medivac", 10, 16), ("marine", 12, 16)], arena, target=[1, -1], health=[150, 1])
+    states = after(now, arena, 79)
+    assert float(states[7].health[1]) == pytest.approx(5.5)
+    assert float(states[7].energy[0]) == pytest.approx(48.79625, abs=1e-4)
+    assert float(states[77].health[1]) < 45
+    assert float(states[78].health[1]) == 45
+    assert float(states[78].energy[0]) == pytest.approx(38.257, abs=1e-3)
 
 
 def test_a_medivac_runs_out_of_energy():  # T18
     arena = game(2, 2)
-    now = world([("medivac", 10, 16), ("marauder", 12, 16)], arena, target=[1, -1], health=[150, 1])
-    healed, loops = 0.0, 0
+    now = place([("medivac", 10, 16), ("marauder", 12, 16)], arena, target=[1, -1], health=[150, 1])
+    healed, ticks = 0.0, 0
     while True:
-        following = scenes.one_loop(arena)(replace(now, health=jnp.array([150.0, 1.0])))
+        following = scenes.one_tick(arena)(replace(now, health=jnp.array([150.0, 1.0])))
         gained = float(following.health[1]) - 1
         if gained < 0.5:
             break
-        now, healed, loops = following, healed + gained, loops + 1
-    assert abs(loops - 333) <= 1
+        now, healed, ticks = following, healed + gained, ticks + 1
+    assert abs(ticks - 333) <= 1
     assert abs(healed + gained - 186.9) <= 0.6
 
 
-def test_what_is_struck_dead_is_not_mended():
+def test_a_unit_killed_in_this_tick_is_not_healed():
     arena = game(2, 3)
     units = [("medivac", 10, 16), ("marine", 12, 16), ("marine", 15, 16)]
-    now = world(units, arena, target=[1, -1, 1], health=[150, 6, 45])
+    now = place(units, arena, target=[1, -1, 1], health=[150, 6, 45])
     assert float(after(now, arena, 2)[-1].health[1]) == 0
 
 
-def test_shields_come_back_after_ten_seconds():  # T19
+def test_shields_regenerate_after_ten_seconds():  # T19
     arena = game(1, 1)
-    worlds = after(world([("zealot", 16, 16)], arena, shield=[0], quiet=[0]), arena, 561)
-    shield = [0.0] + [float(now.shield[0]) for now in worlds]
+    states = after(place([("zealot", 16, 16)], arena, shield=[0], ticks_since_hit=[0]), arena, 561)
+    shield = [0.0] + [float(now.shield[0]) for now in states]
     assert shield[159] == 0
     assert shield[240] == pytest.approx(10.0, abs=0.25)
     assert shield[558] < 50
@@ -169,13 +170,13 @@ LINES = [
 @pytest.mark.parametrize("turn", [0.0, 0.7, 2.5])
 @pytest.mark.parametrize(("formation", "spots", "smac", "smaclite"), LINES, ids=[line[0] for line in LINES])
 def test_a_colossus_burns_a_line(formation, spots, smac, smaclite, turn, profile):  # T20
-    rules = scenes.STILL if profile == "smac" else STILL_AS_SMACLITE
+    rules = scenes.EXACT if profile == "smac" else SMACLITE_EXACT
     arena = game(2, 2 + len(spots), rules, profile)
     units = [("colossus", 16 - 6 * np.cos(turn), 16 - 6 * np.sin(turn)), ("zealot", 16, 20)]
     for along, across in spots:
         x = 16 + along * np.cos(turn) - across * np.sin(turn)
         units.append(("zealot", x, 16 + along * np.sin(turn) + across * np.cos(turn)))
-    now = world(units, arena, target=[2 + len(spots) // 2] + [-1] * (len(units) - 1))
+    now = place(units, arena, target=[2 + len(spots) // 2] + [-1] * (len(units) - 1))
     burnt = after(now, arena, 1)[0]
     harm = np.asarray(now.health + now.shield - burnt.health - burnt.shield)
     assert (harm[2:] > 0).sum() == (smac if profile == "smac" else smaclite)
@@ -183,42 +184,42 @@ def test_a_colossus_burns_a_line(formation, spots, smac, smaclite, turn, profile
     assert (harm[:2] == 0).all()
 
 
-def test_a_baneling_takes_its_surroundings_with_it():  # T21
+def test_a_baneling_damages_all_enemies_around_it_and_dies():  # T21
     arena = game(2, 5)
     units = [("baneling", 16, 16), ("marine", 16, 17), ("marine", 16, 15.2), ("marine", 18.55, 16), ("marine", 13.4, 16)]
-    burst = after(world(units, arena, target=[2, -1, -1, -1, -1]), arena, 1)[0]
+    burst = after(place(units, arena, target=[2, -1, -1, -1, -1]), arena, 1)[0]
     assert burst.health.tolist() == [0, 45, 10, 10, 45]
 
 
 @pytest.mark.parametrize(("victim", "needed"), [("marine", 2), ("zealot", 5), ("zergling", 1)])
-def test_so_many_banelings_it_takes(victim, needed):  # T21
+def test_a_kill_takes_this_many_banelings(victim, needed):  # T21
     health, shield = {"marine": (45, 0), "zealot": (100, 50), "zergling": (35, 0)}[victim]
     for count in (needed - 1, needed):
-        left = blow(victim, [35.0] * count, health=health, shield=shield)[0] if count else health
+        left = hit(victim, [35.0] * count, health=health, shield=shield)[0] if count else health
         assert (left > 0) == (count < needed)
 
 
 @pytest.mark.parametrize(("jitter", "longer"), [(0.0, -1.0), (0.5, 0.5), (1.0, 2.0)])
-def test_reloading_takes_a_loop_less_to_two_more(jitter, longer):
-    arena = game(1, 2, replace(scenes.STILL, jitter=True))
-    start = world([("marine", 10, 16), ("marine", 14, 16)], arena, target=[1, -1])
-    traits = arena.table[start.kind]
-    shot = jax.jit(lambda now: tick.tick(now, traits, jnp.full(2, jitter), arena))(start)
-    assert float(shot.cooldown[0]) == pytest.approx(float(traits.period[0]) + longer)
+def test_jitter_changes_the_cooldown_by_minus_one_to_two_ticks(jitter, longer):
+    arena = game(1, 2, replace(scenes.EXACT, jitter=True))
+    start = place([("marine", 10, 16), ("marine", 14, 16)], arena, target=[1, -1])
+    stats = arena.table[start.unit_type]
+    shot = jax.jit(lambda now: tick.tick(now, stats, jnp.full(2, jitter), arena))(start)
+    assert float(shot.cooldown[0]) == pytest.approx(float(stats.attack_period[0]) + longer)
 
 
-def test_an_enemy_stalker_opens_fire_at_its_range():  # T23
+def test_an_enemy_stalker_attacks_at_its_range():  # T23
     arena = game(1, 2)
-    start = world([("stalker", 6, 16), ("stalker", 20, 16)], arena, roams=[0, 1], going=[0, 1], goal_x=[6, 6], goal_y=[16, 16])
+    start = place([("stalker", 6, 16), ("stalker", 20, 16)], arena, **ATTACK_MOVE, goal_x=[6, 6], goal_y=[16, 16])
     for now in after(start, arena, 60):
         if now.shield[0] < 80:
             break
     assert 7.06 < float(now.x[1] - now.x[0]) <= 7.25
 
 
-def test_an_enemy_zealot_leaves_its_path_for_what_it_notices():  # T23
+def test_an_enemy_zealot_leaves_its_course_for_a_unit_that_it_notices():  # T23
     arena = game(1, 2)
-    start = world([("stalker", 10, 12.5), ("zealot", 20, 16)], arena, roams=[0, 1], going=[0, 1], goal_x=[0, 4], goal_y=[0, 16])
+    start = place([("stalker", 10, 12.5), ("zealot", 20, 16)], arena, **ATTACK_MOVE, goal_x=[0, 4], goal_y=[0, 16])
     before = start
     for now in after(start, arena, 120):
         if abs(float(now.y[1]) - 16) > 1e-3:
@@ -228,9 +229,11 @@ def test_an_enemy_zealot_leaves_its_path_for_what_it_notices():  # T23
     assert 6.125 - 0.15 <= float(distance) <= 6.125
 
 
-def test_an_enemy_keeps_its_target_while_that_is_in_range():  # T24
+def test_an_enemy_keeps_its_target_while_it_is_in_range():  # T24
     arena = game(2, 3)
-    start = world([("marine", 10, 16), ("marine", 15.5, 20), ("marine", 15.5, 16)], arena, roams=[0, 0, 1], target=[-1, -1, 0])
+    start = place(
+        [("marine", 10, 16), ("marine", 15.5, 20), ("marine", 15.5, 16)], arena, attack_moving=[0, 0, 1], target=[-1, -1, 0]
+    )
     near = replace(start, x=jnp.array([10.0, 15.5, 15.5]), y=jnp.array([16.0, 19.0, 16.0]))
     kept = after(near, arena, 3)[-1]
     assert int(kept.target[2]) == 0
@@ -238,63 +241,63 @@ def test_an_enemy_keeps_its_target_while_that_is_in_range():  # T24
     assert int(after(moved, arena, 1)[0].target[2]) == 1
 
 
-def test_an_enemy_out_of_sight_of_all_pursues_who_hurt_it():
+def test_an_enemy_that_notices_nobody_pursues_its_last_attacker():
     arena = game(1, 2)
-    start = world([("stalker", 8, 16), ("zealot", 16, 16)], arena, roams=[0, 1], attacker=[-1, 0])
+    start = place([("stalker", 8, 16), ("zealot", 16, 16)], arena, attack_moving=[0, 1], attacker=[-1, 0])
     assert float(after(start, arena, 3)[-1].x[1]) < 16
     assert float(after(replace(start, attacker=jnp.array([-1, -1], jnp.int16)), arena, 3)[-1].x[1]) == 16
 
 
-def test_by_smaclites_rules_an_enemy_answers_who_goes_for_it():
-    arena = game(2, 3, STILL_AS_SMACLITE, "smaclite")
+def test_with_smaclites_rules_an_enemy_retaliates():
+    arena = game(2, 3, SMACLITE_EXACT, "smaclite")
     units = [("stalker", 8, 16), ("stalker", 22, 16), ("zealot", 15.5, 16)]
-    alone = world(units, arena, roams=[0, 0, 1], target=[-1, -1, -1])
+    alone = place(units, arena, attack_moving=[0, 0, 1], target=[-1, -1, -1])
     assert int(after(alone, arena, 1)[0].target[2]) == -1
     aimed_at = replace(alone, target=jnp.array([2, -1, -1], jnp.int16))
     answering = after(aimed_at, arena, 1)[0]
     assert int(answering.target[2]) == 0
-    nearer = replace(answering, x=answering.x.at[1].set(19.0))  # one that it notices, while it goes for the other
+    nearer = replace(answering, x=answering.x.at[1].set(19.0))  # it notices this one while it pursues the other
     assert int(after(nearer, arena, 1)[0].target[2]) == 0
     assert int(after(replace(nearer, target=jnp.array([-1, -1, 0], jnp.int16)), arena, 1)[0].target[2]) == 1
 
 
-def test_roaming_medivacs_mend_the_worst_off():
+def test_attack_moving_medivacs_heal_the_lowest_fraction_of_health():
     arena = game(0, 4)
     units = [("medivac", 16, 16), ("marine", 14, 16), ("marauder", 18, 16), ("medivac", 16, 19)]
-    now = world(units, arena, roams=[1, 1, 1, 1], health=[150, 40, 60, 20])
+    now = place(units, arena, attack_moving=[1, 1, 1, 1], health=[150, 40, 60, 20])
     assert int(after(now, arena, 1)[0].target[0]) == 2
     tired = replace(now, energy=jnp.array([4.0, 0, 0, 0]))
     assert int(after(tired, arena, 1)[0].target[0]) == -1
 
 
-def test_by_smaclites_rules_a_shot_at_a_corpse_is_spent():
-    for rules, profile, spent in ((scenes.STILL, "smac", False), (STILL_AS_SMACLITE, "smaclite", True)):
+def test_with_smaclites_rules_weapons_fire_at_corpses():
+    for rules, profile, spent in ((scenes.EXACT, "smac", False), (SMACLITE_EXACT, "smaclite", True)):
         arena = game(1, 2, rules, profile)
-        now = world([("marine", 10, 16), ("marine", 13, 16)], arena, target=[1, -1], health=[45, 0])
+        now = place([("marine", 10, 16), ("marine", 13, 16)], arena, target=[1, -1], health=[45, 0])
         assert (float(after(now, arena, 1)[0].cooldown[0]) > 0) == spent
 
 
-def test_by_smaclites_rules_a_healer_stays_with_friends_who_fight():
-    arena = game(1, 4, STILL_AS_SMACLITE, "smaclite")
+def test_with_smaclites_rules_healers_stay_with_fighting_allies():
+    arena = game(1, 4, SMACLITE_EXACT, "smaclite")
     units = [("marine", 10, 16), ("marine", 14, 16), ("marine", 18, 16), ("medivac", 18, 17)]
-    now = world(units, arena, roams=[0, 1, 1, 1], target=[-1, 0, -1, -1])
-    assert int(after(now, arena, 1)[0].target[3]) == 1  # unhurt, but in a fight
+    now = place(units, arena, attack_moving=[0, 1, 1, 1], target=[-1, 0, -1, -1])
+    assert int(after(now, arena, 1)[0].target[3]) == 1  # undamaged, but it has a target
     assert int(after(replace(now, target=jnp.full(4, -1, jnp.int16), x=now.x.at[0].set(1.0)), arena, 1)[0].target[3]) == -1
 
 
-def test_by_smaclites_rules_a_healer_does_not_overtake_its_friends():
-    arena = game(0, 2, STILL_AS_SMACLITE, "smaclite")
-    on_their_way = {"roams": [1, 1], "going": [1, 1], "goal_x": [4, 4], "goal_y": [16, 16]}
-    beside = world([("marauder", 20, 16), ("medivac", 20, 18)], arena, **on_their_way)
-    alone = world([("marauder", 29, 29), ("medivac", 20, 18)], arena, **on_their_way)
-    for start, speed in ((beside, 3.15), (alone, 3.5)):
+def test_with_smaclites_rules_healers_do_not_overtake_allies():
+    arena = game(0, 2, SMACLITE_EXACT, "smaclite")
+    on_their_way = {"attack_moving": [1, 1], "moving": [1, 1], "goal_x": [4, 4], "goal_y": [16, 16]}
+    near = place([("marauder", 20, 16), ("medivac", 20, 18)], arena, **on_their_way)
+    alone = place([("marauder", 29, 29), ("medivac", 20, 18)], arena, **on_their_way)
+    for start, speed in ((near, 3.15), (alone, 3.5)):
         now = after(start, arena, 1)[0]
         assert float(jnp.hypot(now.x[1] - 20, now.y[1] - 18)) == pytest.approx(speed / 16, abs=0.001)
 
 
-def test_hydralisks_recover_slowly_and_the_dead_never():
+def test_hydralisks_regenerate_health_and_dead_units_do_not():
     arena = game(1, 2)
-    now = world([("hydralisk", 10, 16), ("zergling", 20, 16)], arena, health=[40, 0])
+    now = place([("hydralisk", 10, 16), ("zergling", 20, 16)], arena, health=[40, 0])
     later = after(now, arena, 16)[-1]
     assert float(later.health[0]) == pytest.approx(40.2734, abs=1e-3)
     assert float(later.health[1]) == 0

@@ -1,4 +1,4 @@
-"""Tiny worlds whose numbers can be worked out by hand."""
+"""Tiny environments whose numbers can be worked out by hand."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,13 @@ from refil.types import Env, Observation, Outcome, Spec
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the counting world."""
+    """Options of the counting environment."""
 
     horizon: int = 4
 
 
 class State(eqx.Module):
-    """How many steps were made, and how long this task is."""
+    """The steps made, and the length of this task."""
 
     time: Int[Array, ""]
     length: Int[Array, ""]
@@ -25,9 +25,9 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class Counting:
-    """Two agents and a third entity; task n ends by itself after n steps (or is cut off), and each step pays its number.
+    """Two agents and a third entity; a task terminates after its length (or is truncated), and each step pays its number.
 
-    The second agent is absent in odd tasks. Only action 1 is available at odd times.
+    The second agent is absent in tasks of odd length. Only action 1 is available at odd timesteps.
     """
 
     spec: Spec
@@ -49,10 +49,8 @@ class Counting:
         return Observation(
             entities=jnp.where(present[:, None], features, 0.0),
             present=present,
-            alive=present,
             visible=present[:2, None] & present[None, :],
             available=jnp.stack([jnp.array([~odd, True])] * 2),
-            group=jnp.zeros((3,), jnp.int32),
         )
 
 

@@ -1,4 +1,4 @@
-"""A training that takes seconds."""
+"""Training runs that take seconds."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,34 +6,50 @@ from functools import partial
 import jax
 import numpy as np
 
-from refil.training import config
-from refil.training.config import Experiment
+from refil.training import config, counters
+from refil.training.config import RunConfig
 from refil.training.replay import loop
 from refil.training.replay.loop import TrainState
-from refil.training.setup import Loop
+from refil.training.setup import Setup
+
+LOG_EVERY = 10
 
 
-def small(method: str = "refil", **changes) -> Experiment:
-    """A game that takes seconds."""
+def small(method: str = "refil", **changes) -> RunConfig:
+    """Return the config of a small game; `changes` are fields of `train`, `algorithm` or `output`."""
     default = config.default("group_matching", method)
-    options = replace(
-        default.options,
-        env=replace(default.options.env, agents=3, cells=3, horizon=6),
-        method=replace(default.options.method, size=8, heads=2, mixing=4),
-    )
-    fast = {"steps": 200, "batch": 5, "envs": 2, "buffer": 20, "eval_every": 60, "eval_episodes": 4, "log_every": 10}
-    unfolded = {"fold": ()}  # which leaves less to compile
-    return replace(default, options=replace(options, **(fast | unfolded | changes)))
+    chosen = {"size": 8, "heads": 2, "mixing": 4}
+    method_options = {name: value for name, value in chosen.items() if hasattr(default.method.options, name)}
+    fast = {"steps": 200, "batch": 5, "envs": 2, "buffer": 20, "eval_every": 60, "eval_episodes": 4, "log_every": LOG_EVERY}
+    fast["pack"] = ()  # less to compile
+    env_options = {"agents": 3, "cells": 3, "horizon": 6}
+    return default.with_options(env_options, method_options, **(fast | changes))
 
 
-def run(built: Loop, training: TrainState | None = None) -> tuple[TrainState, list[tuple[int, int]]]:
-    """Train to the end; also which seeds had a line due, after how many episodes."""
-    training = training if training is not None else jax.jit(partial(loop.begin, built))()
-    iterate, report = jax.jit(partial(loop.iterate, built)), jax.jit(partial(loop.report, built))
-    lines = []
-    while (training.env_steps < built.schedule.steps).any():
-        training = iterate(training)
-        due = np.asarray(loop.line_due(built, training))
-        lines += [(int(seed), int(training.episodes[seed])) for seed in np.flatnonzero(due)]
-        training = report(training)
-    return training, lines
+class Programs:
+    """The compiled programs of a setup; `compiled` says how often the iteration was compiled."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.init, self.iterate = jax.jit(partial(loop.init, setup)), jax.jit(partial(loop.iterate, setup))
+        self.log_due = jax.jit(partial(counters.log_due, setup.train, LOG_EVERY))
+        self.mark_logged = jax.jit(partial(counters.mark_logged, setup.train, LOG_EVERY))
+
+    @property
+    def compiled(self) -> int:
+        return self.iterate._cache_size()
+
+    def run(self, state: TrainState | None = None) -> tuple[TrainState, list[tuple[int, int]]]:
+        """Train to the end; also return which seeds had a line of metrics due, after how many episodes."""
+        state, lines = self.init() if state is None else state, []
+        while (np.asarray(state.counters.env_steps) < self.setup.train.steps).any():
+            state = self.iterate(state)
+            due = np.asarray(self.log_due(state.counters))
+            lines += [(int(seed), int(state.counters.episodes[seed])) for seed in np.flatnonzero(due)]
+            state = replace(state, counters=self.mark_logged(state.counters))
+        return state, lines
+
+
+def run(setup: Setup, state: TrainState | None = None) -> tuple[TrainState, list[tuple[int, int]]]:
+    """Train to the end with newly compiled programs."""
+    return Programs(setup).run(state)

@@ -1,122 +1,123 @@
-"""Run an experiment of the paper, all of its runs, and make its figure or table; what is done already is not done again.
+"""Run all runs of an experiment of the paper and write its figure or table; finished runs are not repeated.
 
-Several processes can share the work: give each a part of the labels with --only, and the same --out.
+Several processes can share an experiment: give each a part of the labels with --only, and all the same --out.
 """
 
 import re
 import shlex
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from refil import plugins, settings
+from refil.cli import _flags
+from refil.cli._training import run_training
 from refil.errors import RefilError
 from refil.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
-from refil.training import config
-from refil.training.config import CHANGEABLE, Experiment, Precision
+from refil.training import config as configs
+from refil.training.config import RunConfig
+from refil.training.setup import Precision
 
 EXPERIMENTS = "refil.experiments"
-ADJUSTED = ("seeds", "seed", "steps", "envs", "precision")  # options that are the run's as well
-UNSEEN = ("--fold", "--log-every")  # options that a finished run, which learned the same, may have had otherwise
-TO_BEGIN = 30.0  # seconds without which no run is begun: compiling cannot be interrupted
+OVERRIDES = ("seeds", "seed", "steps", "envs", "precision")  # options that replace those of the experiment's runs
+SECONDS_TO_START = 30.0  # a run is not started with less time left, because compilation cannot be interrupted
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to run, and how much of it."""
+class SweepArgs:
+    """The experiment to run, and options that replace those of its runs."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # which, by its name (refil list has them) or as a .py file of one's own
-    only: str = ""  # of its runs those whose label contains this
-    out: Path | None = None  # where the runs and the figure go; by default results/ and the experiment's name
-    seeds: PositiveInt | None = None  # instead of the experiment's number
-    seed: NonNegativeInt | None = None  # the first of them, so that another machine's are other ones
-    steps: PositiveInt | None = None  # instead of the experiment's number
-    envs: PositiveInt | None = None  # episodes played at once, instead of the paper's 8; as many updates follow
-    precision: Precision | None = None  # of arithmetic on a GPU; float32 by default
-    condense: bool = False  # save of episodes only what they can be played again from
-    stop_after: NonNegativeFloat | None = None  # minutes after which to save and stop; the same command goes on
+    experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
+    only: str = ""  # Run only those runs whose label contains this text
+    out: Path | None = None  # Folder for the runs and the figure (default: results/ and the experiment's name)
+    seeds: PositiveInt | None = None  # Number of seeds per run
+    seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine
+    steps: PositiveInt | None = None  # Environment steps to train each seed for
+    envs: PositiveInt | None = None  # Environments per seed (the paper has 8); as many updates follow each round of episodes
+    precision: Precision | None = None  # Precision of matrix products on a GPU
+    compact_checkpoints: bool = False  # Compress the replay buffer in checkpoints and re-simulate its episodes on resume
+    stop_after: NonNegativeFloat | None = None  # Minutes after which to save and stop; the same command resumes
 
 
 def main(arguments: list[str]) -> None:
-    """Run what is missing, then draw."""
-    options = settings.from_command_line(Options, arguments, "refil sweep", __doc__)
-    module = plugins.load(EXPERIMENTS, options.experiment)
-    out = options.out or Path("results") / Path(options.experiment).stem
-    end = time.monotonic() + 60 * options.stop_after if options.stop_after is not None else None
-    planned = {label: wanted(default, options) for label, default in module.planned().items()}
-    check_folders(list(planned))
-    chosen = [label for label in planned if options.only in label]
+    """Run what is missing, then write the report."""
+    args = settings.from_command_line(SweepArgs, arguments, "refil sweep", __doc__)
+    experiment = plugins.load(EXPERIMENTS, args.experiment)
+    out = args.out or Path("results") / Path(args.experiment).stem
+    deadline = time.monotonic() + 60 * args.stop_after if args.stop_after is not None else None
+    runs = {label: _override(config, args) for label, config in experiment.runs().items()}
+    _check_labels(list(runs))
+    chosen = [label for label in runs if args.only in label]
     if not chosen:
-        raise RefilError(f"no run of {options.experiment} has {options.only!r} in its label; there are {', '.join(planned)}")
+        raise RefilError(f"no run of {args.experiment} has {args.only!r} in its label; available: {', '.join(runs)}")
     for label in chosen:
-        print(f"{label}: {out / folder(label)}")
-        if not complete(planned[label], out / folder(label), end):
-            print(f"Stopped; everything is saved. The same command goes on: refil sweep {shlex.join(arguments)}")
+        print(f"{label}: {out / _folder(label)}")
+        if not _complete(runs[label], out / _folder(label), deadline):
+            print(f"Stopped; everything is saved. The same command resumes: refil sweep {shlex.join(arguments)}")
             sys.exit(130)
-    if missing := [label for label in planned if not finished(out / folder(label), planned[label])]:
-        print(f"Still to be done: {', '.join(missing)}")
+    if missing := [label for label in runs if not _is_finished(out / _folder(label), runs[label])]:
+        print(f"Still to run: {', '.join(missing)}")
         return
-    for label in planned:
-        check_same(out / folder(label), planned[label])
+    for label in runs:
+        _check_same(out / _folder(label), runs[label])
     with serialization.require_matplotlib():
-        result = module.conclude({label: run_dir.existing(out / folder(label)) for label in planned}, out)
-    print(f"Everything is done: {result}")
+        result = experiment.report({label: run_dir.open_run(out / _folder(label)) for label in runs}, out)
+    print(f"All runs are finished: {result}")
 
 
-def folder(label: str) -> str:
-    """A label as the name of a folder."""
+def _folder(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
-def check_folders(labels: list[str]) -> None:
-    """Refuse labels that cannot be told apart by their folders."""
-    for label in labels:
-        if not folder(label) or [folder(each) for each in labels].count(folder(label)) > 1:
-            raise RefilError(f"the label {label!r} needs letters or digits (a-z, 0-9) that no other label has in this order")
+def _check_labels(labels: list[str]) -> None:
+    folders = [_folder(label) for label in labels]
+    for label, folder in zip(labels, folders, strict=True):
+        if not folder or folders.count(folder) > 1:
+            raise RefilError(f"the label {label!r} must differ from the others in its letters and digits (a-z, 0-9)")
 
 
-def wanted(default: Experiment, options: Options) -> Experiment:
-    """The run with what the user changed."""
-    changes = {name: value for name in ADJUSTED if (value := getattr(options, name)) is not None}
-    condense = options.condense or default.options.condense
-    return replace(default, options=replace(default.options, condense=condense, **changes))
+def _override(config: RunConfig, args: SweepArgs) -> RunConfig:
+    changes = {name: value for name in OVERRIDES if (value := getattr(args, name)) is not None}
+    compact = args.compact_checkpoints or config.output.compact_checkpoints
+    return config.with_options(compact_checkpoints=compact, **changes)
 
 
-def check_same(path: Path, asked: Experiment) -> None:
-    """Refuse a folder that holds another run than the one asked for."""
-    saved, done = run_dir.existing(path).experiment, finished(path, asked)
-    allowed = {*CHANGEABLE, *UNSEEN} - {"--steps"} if done else {*CHANGEABLE}  # one with more steps is another curve
-    if changed := config.differences(saved, asked).keys() - allowed:
-        raise RefilError(f"{path} holds a run with other options: {', '.join(sorted(changed))}; choose another --out")
+def _check_same(path: Path, config: RunConfig) -> None:
+    differing = configs.differences(run_dir.open_run(path).config, config)
+    allowed = _may_differ_when_finished if _is_finished(path, config) else configs.is_changeable
+    if names := sorted(_flags.flag(config, name) for name in differing if not allowed(name)):
+        raise RefilError(f"{path} holds a run with other options: {', '.join(names)}; choose another --out")
 
 
-def complete(asked: Experiment, path: Path, end: float | None) -> bool:
-    """Bring a run to its end; false where time ran out."""
-    from refil.training import trainer
+def _may_differ_when_finished(name: str) -> bool:
+    # A finished run of another length is another curve, whereas packing does not change what is learned.
+    return name == "algorithm.pack" or name.startswith("output.")
 
+
+def _complete(config: RunConfig, path: Path, deadline: float | None) -> bool:
+    """Bring a run to its end; return False where time ran out."""
     with run_dir.locked(path):
         resume = (path / run_dir.CONFIG).exists()
         if resume:
-            check_same(path, asked)
-        if finished(path, asked):
+            _check_same(path, config)
+        if _is_finished(path, config):
             return True
-        if end is not None and end - time.monotonic() < TO_BEGIN:
+        if deadline is not None and deadline - time.monotonic() < SECONDS_TO_START:
             return False
-        run = run_dir.existing(path) if resume else run_dir.create(path, asked)
-        if end is not None:
-            asked = replace(asked, options=replace(asked.options, stop_after=max(0.0, end - time.monotonic()) / 60))
-        return trainer.run(asked, run, resume)
+        run = run_dir.open_run(path) if resume else run_dir.create(path, config)
+        if deadline is not None:
+            config = config.with_options(stop_after=max(0.0, deadline - time.monotonic()) / 60)
+        return run_training(config, run, resume)
 
 
-def finished(path: Path, asked: Experiment) -> bool:
-    """Whether every seed's metrics reach the last step, and all was saved then."""
+def _is_finished(path: Path, config: RunConfig) -> bool:
     if not (path / run_dir.METRICS).exists():
         return False
-    run = run_dir.existing(path)
+    run = run_dir.open_run(path)
     steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
-    return len(steps) == asked.options.seeds and min(steps.values()) >= asked.options.steps and run.saved_to_the_end
+    return len(steps) == config.train.seeds and min(steps.values()) >= config.train.steps and run.is_complete

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.nn.kernels.pallas import MIN_BLOCK, available, is_power_of_two, triton
+from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
 
 NUM_WARPS = 8  # many for 16 rows, but each timestep waits for the one before, so latency matters most
 PREFETCH = 2  # timesteps that inputs are loaded ahead, so that loads do not stall the scan while other kernels use the memory

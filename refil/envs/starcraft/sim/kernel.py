@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.envs.starcraft.sim.tick import tick
-from refil.nn.kernels.pallas import available, triton
+from refil.pallas import available, triton
 
 MAX_UNITS = 32  # with the pairs of more units, XLA is as fast
 LANES = 32  # threads of a warp; each computes one unit with all its pairs

@@ -2,7 +2,7 @@
 
 import jax
 
-from refil.nn.kernels import pallas
+from refil import pallas
 
 
 def test_kernels_need_a_gpu_and_the_triton_backend(monkeypatch):

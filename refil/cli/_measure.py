@@ -1,0 +1,175 @@
+"""Timings for `refil bench`: the environment alone, and the training loop with its parts."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.compilation_cache import compilation_cache
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from refil.rollout import RolloutState, derive_keys, init_rollout, random_policy, reset_envs, select, step_envs
+from refil.training import devices
+from refil.training.config import RunConfig
+from refil.training.replay import buffer, loop, update
+from refil.training.replay.loop import TrainState
+from refil.training.replay.update import LearnerState
+from refil.training.setup import LEARN, Setup
+from refil.types import Env, Observation
+
+RANDOM_STEPS = 100  # steps per timing of an environment alone
+
+
+def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None) -> dict[str, Any]:
+    """Return medians of several timings of the training loop; all programs are warmed up first."""
+    setup, train = config.build(), config.train
+    new = jax.jit(partial(loop.init, setup)).lower()
+    devices.check_device_memory(new.out_info)
+    state = new.compile()()
+    replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(state.replay))
+    (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state)
+    while int(state.counters.episodes[0]) < config.algorithm.batch:  # until the buffer holds a batch
+        state = learn(state, play(state))
+
+    states = [state]
+
+    def iterate() -> Any:
+        states[0] = learn(states[0], play(states[0]))
+        return states[0].counters.env_steps
+
+    before = iterate().sum()
+    iteration_s = _seconds(iterate, repeats)
+    steps = int(states[0].counters.env_steps.sum() - before) / (repeats + 1)
+    if profile:
+        with jax.profiler.trace(profile):
+            jax.block_until_ready(iterate())
+    state = states[0]
+    return {
+        **_time_play_and_updates(setup, state, play, repeats),
+        **(_time_parts(setup, state, repeats) if parts else {}),
+        "train_steps_per_s": steps / iteration_s,
+        "minutes_for_10m": 1e7 * train.seeds / (steps / iteration_s) / 60,
+        "compile_s": compile_s,
+        "compile_cached_s": compile_cached_s,
+        "replay_bytes": replay_bytes,
+        **devices.peak_bytes(),
+        "device": jax.devices()[0].device_kind,
+        "envs": train.envs,
+        "seeds": train.seeds,
+    }
+
+
+def measure_env(config: RunConfig, repeats: int) -> dict[str, Any]:
+    """Return the speed of the environment alone, with random actions."""
+    env, envs = config.build_env(), config.train.envs
+    started = time.perf_counter()
+    play = jax.jit(partial(play_random, env, envs, RANDOM_STEPS)).lower(jax.random.key(0)).compile()
+    compile_s = time.perf_counter() - started
+    return {
+        "env_steps_per_s": envs * RANDOM_STEPS / _seconds(partial(play, jax.random.key(0)), repeats),
+        "compile_s": compile_s,
+        "device": jax.devices()[0].device_kind,
+        "envs": envs,
+        "seeds": 1,
+    }
+
+
+def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Array, ""]:
+    """Take random steps, restarting episodes that end; return the sum of everything observed and gained.
+
+    Nothing is recorded. The policy's state is a running sum of observations, so that XLA cannot remove their computation.
+    """
+    key_tasks, key_reset, key_steps = jax.random.split(key, 3)
+    tasks = jax.random.randint(key_tasks, (1, envs), 0, len(env.task_names))
+    first = reset_envs(env, tasks, jax.random.split(key_reset, (1, envs)))
+    keys = jax.random.split(key_steps, (1, envs))
+
+    def policy(total: Array, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
+        return total + obs.entities.sum() + obs.visible.sum(), random_policy(None, obs, keys)[1]
+
+    def step(state: RolloutState, _: None) -> tuple[RolloutState, Array]:
+        after, _, outcome = step_envs(env, policy, keys, state)
+        env_states = jax.tree.map(partial(select, after.running), after.env_states, first)
+        return replace(after, env_states=env_states, running=state.running), outcome.reward.sum()
+
+    end, rewards = jax.lax.scan(step, init_rollout(env, jnp.zeros(()), first), length=steps)
+    return end.policy_state + rewards.sum()
+
+
+def _time_play_and_updates(setup: Setup, state: TrainState, play: Callable[..., Any], repeats: int) -> dict[str, float]:
+    untrained = replace(state, counters=replace(state.counters, env_steps=jnp.zeros_like(state.counters.env_steps)))
+    explore = partial(play, untrained)  # before the first step, epsilon is 1
+    keys = derive_keys(state.counters.seed, LEARN, state.counters.episodes)
+    inputs = state.learner, state.counters.metrics, state.replay, state.counters.episodes, jnp.ones(keys.shape, bool), keys
+    run_updates = partial(devices.jit(partial(update.run_updates, setup)), *inputs)
+    return {
+        "env_steps_per_s": int(explore().valid.sum()) / _seconds(explore, repeats),
+        "ms_per_update": 1e3 * _seconds(run_updates, repeats) / setup.train.envs / setup.train.seeds,
+    }
+
+
+def _time_parts(setup: Setup, state: TrainState, repeats: int) -> dict[str, float]:
+    """Time ever longer prefixes of one seed's update, and return the differences."""
+    replay, learner = jax.tree.map(lambda leaf: leaf[0], (state.replay, state.learner))
+    key = jax.random.key(0)
+    slots = buffer.sample_indices(replay, setup.algorithm.batch, key)
+    trajectories = jax.jit(buffer.take_episodes)(replay, slots)
+
+    def rebuild(learner: LearnerState) -> Any:
+        return buffer.rebuild_batch(setup.env, trajectories)
+
+    def forward(learner: LearnerState) -> Any:
+        return setup.method.loss(*update.cast(setup, learner.model, learner.target, rebuild(learner)), key)[0]
+
+    def backward(learner: LearnerState) -> Any:
+        return update.gradient(setup, learner, rebuild(learner), key)[0]
+
+    def optimizer(learner: LearnerState) -> Any:
+        return update.apply_gradient(setup, learner, backward(learner))
+
+    prefixes = {"rebuild": rebuild, "forward": forward, "backward": backward, "optimizer": optimizer}
+    times = [1e3 * _seconds(partial(devices.jit(part), learner), repeats) for part in prefixes.values()]
+    return {f"ms_{name}": end - start for name, start, end in zip(prefixes, [0.0, *times[:-1]], times, strict=True)}
+
+
+def _compile_twice(setup: Setup, state: TrainState) -> tuple[list[Callable[..., Any]], float, float]:
+    """Compile `learn` and `play` as training does; return them, and the seconds without and with the cache."""
+    times = []
+    with _empty_cache():
+        for _ in range(2):
+            jax.clear_caches()
+            started = time.perf_counter()
+            learn = devices.jit(partial(loop.learn, setup), donate_argnums=0)
+            play = devices.jit(partial(loop.play, setup))
+            programs = devices.compile_all((learn, state, loop.rollout_shapes(setup, state)), (play, state))
+            times.append(time.perf_counter() - started)
+    return programs, *times
+
+
+@contextmanager
+def _empty_cache() -> Iterator[None]:
+    usual = jax.config.jax_compilation_cache_dir
+    with TemporaryDirectory() as folder:
+        for path in (folder, usual):
+            compilation_cache.reset_cache()
+            jax.config.update("jax_compilation_cache_dir", path)
+            if path is folder:
+                yield
+
+
+def _seconds(function: Callable[[], Any], repeats: int) -> float:
+    """Return the median time of a call, after one that warms up."""
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)

@@ -1,4 +1,4 @@
-"""What a GPU does, on a machine that has none."""
+"""GPU code paths on machines without a GPU."""
 
 from functools import partial
 
@@ -7,35 +7,35 @@ import jax
 from refil.nn.kernels import attention, gru
 
 
-def program_for_gpu(function, *given) -> str:
-    """What JAX would have compiled."""
+def program_for_gpu(function, *arguments) -> str:
+    """Return the program that JAX would compile for a GPU."""
     device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device)):
-        return jax.jit(function).trace(*given).lower(lowering_platforms=("cuda",)).as_text()
+        return jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def as_on_a_gpu(monkeypatch) -> set[str]:
-    """From now on everything is worked out as on a GPU, with kernels whatever the sizes, but interpreted.
+    """From now on take the code paths of a GPU, with interpreted kernels for all sizes.
 
-    The names of the kernels that have been called come into the set.
+    The returned set collects the names of the kernels that have been called.
     """
     called = set()
 
-    def noted(name, kernel):
-        def interpreted(*given):
+    def recorded(name, kernel):
+        def interpreted(*arguments):
             called.add(name)
-            return kernel(*given)
+            return kernel(*arguments)
 
         return interpreted
 
     attend = attention.attend
     kernels = {
-        (attention, "attend"): lambda *given: attend(*given[:-1], True),
+        (attention, "attend"): lambda *arguments: attend(*arguments[:-1], True),
         (gru, "gru_scan"): partial(gru.gru_scan, interpret=True),
         (gru, "gru_scan_backward"): partial(gru.gru_scan_backward, interpret=True),
     }
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for (module, name), kernel in kernels.items():
-        monkeypatch.setattr(module, name, noted(name, kernel))
+        monkeypatch.setattr(module, name, recorded(name, kernel))
         monkeypatch.setattr(module, "fits", lambda *sizes: True)
     return called

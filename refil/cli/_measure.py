@@ -29,6 +29,7 @@ RANDOM_STEPS = 100  # steps per timing of an environment alone
 
 def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None) -> dict[str, Any]:
     """Return medians of several timings of the training loop; all programs are warmed up first."""
+    config.configure()
     setup, train = config.build(), config.train
     new = jax.jit(partial(loop.init, setup)).lower()
     devices.check_device_memory(new.out_info)

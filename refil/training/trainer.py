@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,9 @@ import numpy as np
 
 from refil.errors import RefilError
 from refil.rollout import derive_keys
+from refil.storage.progress import NoProgress, Progress
 from refil.storage.run_dir import RunDir
-from refil.training import counters, devices, evaluation
+from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
 from refil.training.devices import Devices
 from refil.training.setup import EVALUATE, Setup
@@ -28,27 +29,6 @@ from refil.training.setup import EVALUATE, Setup
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
 EVALUATED = ("win_rate", "return_mean", "length_mean")
-
-
-class Progress(Protocol):
-    """Shows the progress of training."""
-
-    def message(self, text: str) -> None: ...
-    def log(self, text: str) -> None: ...
-    def refresh(self, done: int, numbers: dict[str, float]) -> None: ...
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def message(self, text: str) -> None:
-        """Ignore a message for the user."""
-
-    def log(self, text: str) -> None:
-        """Ignore a line of the log."""
-
-    def refresh(self, done: int, numbers: dict[str, float]) -> None:
-        """Ignore the number of steps made."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +56,8 @@ def train(
 
     `init` is a model to start every seed from.
     """
-    with ThreadPoolExecutor() as threads:
+    flags.check_deterministic(config.train.deterministic)
+    with ThreadPoolExecutor() as threads, flags.matmul_precision(config.train.precision):
         return Trainer(config, run, progress or NoProgress(), loggers, threads).run(resume, should_stop, init)
 
 
@@ -240,7 +221,8 @@ class Trainer:
         """Write the models, then the checkpoint: a checkpoint of a finished run implies its models."""
         models, seeds, uncompressed = self.algorithm.models(state), np.asarray(state.counters.seed).tolist(), None
         if self.config.output.compact_checkpoints:
-            state, uncompressed = self.compressor.compress(state)
+            with flags.matmul_precision(self.config.train.precision):  # this thread has its own setting
+                state, uncompressed = self.compressor.compress(state)
         run.save_models(models, seeds, self.config)
         run.save_checkpoint(state, self.config, seconds, metrics_bytes, uncompressed)
 

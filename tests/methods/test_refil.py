@@ -81,12 +81,12 @@ def test_networks_have_the_number_of_parameters_of_the_papers_networks():
 
     model = jax.eval_shape(config.default("group_matching", "refil").build().method.init, jax.random.key(0))
     assert (count(model.utility), count(model.mixer.weights), count(model.mixer)) == (17_731, 19_616, 39_232)
-    refil = plugins.load("refil.methods", "refil")
+    refil, options = plugins.load("refil.methods", "refil"), config.default("3-8sz", "refil").method.options
     for features, actions, utility, mixer in (
         (38, 14, 106_574, 306_304),
         (39, 14, 106_702, 306_816),
         (46, 22, 109_142, 314_496),
     ):
-        method = refil.build(refil.Config(), Spec(8, 16, features, actions, 150))
+        method = refil.build(options, Spec(8, 16, features, actions, 150))
         model = jax.eval_shape(method.init, jax.random.key(0))
         assert (count(model.utility), count(model.mixer)) == (utility, mixer)

@@ -1,32 +1,42 @@
-"""Instants in the order of time and back."""
+"""Padded and packed batches in time-major order and back."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil.nn.time_major import as_it_was, time_first
-from refil.types import Turns
+from refil.nn.time_major import from_time_major, to_time_major
+from refil.types import PackIndex
 
 
-def test_what_is_put_in_turn_comes_back_and_its_gradient_too():
-    turns = Turns(jnp.array([[3, 0, 5, 99]]), rows=2, instants=3)  # the last has no turn
-    leaf = jnp.arange(1.0, 25.0).reshape(2, 1, 4, 3)  # two views, four instants, three numbers each
-    in_turn = time_first(turns, leaf, behind=1)
-    assert in_turn.shape == (3, 2, 2, 3)  # instants, views, rows, numbers
-    np.testing.assert_array_equal(in_turn[1, :, 1], leaf[:, 0, 0])
-    np.testing.assert_array_equal(in_turn[0, :, 0], leaf[:, 0, 1])
-    np.testing.assert_array_equal(in_turn[2, :, 1], leaf[:, 0, 2])
-    assert (in_turn != 0).sum() == 18
-    np.testing.assert_array_equal(as_it_was(turns, in_turn, behind=1), leaf.at[:, :, 3].set(0))
-    weights = jax.random.normal(jax.random.key(0), in_turn.shape)
-    gradient = jax.grad(lambda leaf: (time_first(turns, leaf, behind=1) * weights).sum())(leaf)
-    np.testing.assert_array_equal(gradient, as_it_was(turns, weights, behind=1))
-    gradient = jax.grad(lambda rows: (as_it_was(turns, rows, behind=1) * leaf).sum())(in_turn)
-    np.testing.assert_array_equal(gradient, in_turn)
+def test_packed_timesteps_come_back_from_time_major_order_and_so_do_gradients():
+    index = PackIndex(jnp.array([[3, 0, 5, 99]]), rows=2, timesteps=3)  # the last one is unused
+    leaf = jnp.arange(1.0, 25.0).reshape(2, 1, 4, 3)  # two views, four packed timesteps, three features
+    rows = to_time_major(index, leaf)
+    assert rows.shape == (3, 2, 2, 3)  # timesteps, views, rows, features
+    np.testing.assert_array_equal(rows[1, :, 1], leaf[:, 0, 0])
+    np.testing.assert_array_equal(rows[0, :, 0], leaf[:, 0, 1])
+    np.testing.assert_array_equal(rows[2, :, 1], leaf[:, 0, 2])
+    assert (rows != 0).sum() == 18
+    np.testing.assert_array_equal(from_time_major(index, rows), leaf.at[:, :, 3].set(0))
+    weights = jax.random.normal(jax.random.key(0), rows.shape)
+    gradient = jax.grad(lambda leaf: (to_time_major(index, leaf) * weights).sum())(leaf)
+    np.testing.assert_array_equal(gradient, from_time_major(index, weights))
+    gradient = jax.grad(lambda rows: (from_time_major(index, rows) * leaf).sum())(rows)
+    np.testing.assert_array_equal(gradient, rows)
 
 
-def test_rows_of_time_are_only_turned_around():
-    leaf = jax.random.normal(jax.random.key(0), (2, 5, 4, 3))  # two views, five rows, four instants
-    in_turn = time_first(None, leaf, behind=1)
-    np.testing.assert_array_equal(in_turn, jnp.moveaxis(leaf, 2, 0))
-    np.testing.assert_array_equal(as_it_was(None, in_turn, behind=1), leaf)
+def test_trailing_axes_and_booleans_of_any_rank_are_packed_alike():
+    index = PackIndex(jnp.array([[3, 0, 5, 99]]), rows=2, timesteps=3)
+    for shape in ((), (3,), (3, 2)):
+        leaf = jax.random.bernoulli(jax.random.key(0), 0.5, (2, 1, 4, *shape))
+        rows = to_time_major(index, leaf)
+        assert rows.shape == (3, 2, 2, *shape)
+        assert rows.dtype == bool
+        np.testing.assert_array_equal(from_time_major(index, rows)[:, :, :3], leaf[:, :, :3])
+
+
+def test_in_padded_batches_only_the_time_axis_moves():
+    leaf = jax.random.normal(jax.random.key(0), (2, 5, 4, 3))  # two views, five rows, four timesteps
+    rows = to_time_major(None, leaf)
+    np.testing.assert_array_equal(rows, jnp.moveaxis(leaf, 2, 0))
+    np.testing.assert_array_equal(from_time_major(None, rows), leaf)

@@ -1,4 +1,4 @@
-"""UPDeT's network by itself; its equations are held to in tests/methods."""
+"""UPDeT's network in bf16; tests/methods compares its equations with NumPy."""
 
 from dataclasses import replace
 
@@ -7,20 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from refil.nn.transformer import updet_utility
-from tests.test_methods import SPECS, random_episodes
+from refil.nn.utilities import unroll
+from tests.tiny_methods import SPECS, random_batch
 
 
-def test_in_bf16_too_many_instants_have_as_many_times_the_gradient():
+def test_the_gradient_of_many_equal_timesteps_is_that_of_one_times_their_number_in_bf16():
+    """The gradient of the weights is summed over time in float32: a sum in bf16 would stop growing."""
     spec = SPECS[1]
     utility = updet_utility(spec, 8, 2, 1, False, jax.random.key(0))
-    seen = jax.tree.map(lambda leaf: leaf[:1, :1], random_episodes(spec, 0).observations)
-    seen = replace(seen, entities=seen.entities.astype(jnp.bfloat16), last_action=jnp.full_like(seen.last_action, -1))
+    batch = random_batch(spec, 0)
+    one = jax.tree.map(lambda leaf: leaf[:1, :1], batch.observations)
+    one = replace(one, entities=one.entities.astype(jnp.bfloat16))
 
-    def gradient(instants: int):
-        obs = jax.tree.map(lambda leaf: jnp.repeat(leaf, instants, axis=1), seen)  # all of them first ones
+    def gradient(timesteps: int):
+        obs = jax.tree.map(lambda leaf: jnp.repeat(leaf, timesteps, axis=1), one)  # all of them are first timesteps
+        repeated = replace(batch, observations=obs)
         working = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), utility)
-        return jax.jit(jax.grad(lambda utility: utility.unroll(obs, obs.visible[None])[0].sum()))(working)
+        return jax.jit(jax.grad(lambda utility: unroll(utility, repeated).sum()))(working)
 
-    for one, many in zip(*map(jax.tree.leaves, (gradient(1), gradient(512))), strict=True):
-        one, many = np.asarray(one, np.float32), np.asarray(many, np.float32) / 512
-        assert np.linalg.norm(many - one) <= 0.03 * np.linalg.norm(one)
+    for alone, many in zip(*map(jax.tree.leaves, (gradient(1), gradient(512))), strict=True):
+        alone, many = np.asarray(alone, np.float32), np.asarray(many, np.float32) / 512
+        assert np.linalg.norm(many - alone) <= 0.03 * np.linalg.norm(alone)

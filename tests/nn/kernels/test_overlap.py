@@ -1,4 +1,4 @@
-"""What has to wait stays what it is."""
+"""Barriers change the order of computations, never the values."""
 
 import jax
 import jax.numpy as jnp
@@ -9,50 +9,50 @@ from refil.nn.kernels import overlap
 
 
 @pytest.fixture(autouse=True)
-def side_by_side(monkeypatch):
-    """As on a GPU."""
-    monkeypatch.setattr(overlap, "waits", lambda: True)
+def on_gpu(monkeypatch):
+    """Add data dependencies as on a GPU."""
+    monkeypatch.setattr(overlap, "on_gpu", lambda: True)
 
 
-NUMBERS = {"a": jnp.arange(3.0), "b": jnp.ones((2, 2), jnp.bfloat16), "count": jnp.arange(2)}
+VALUES = {"a": jnp.arange(3.0), "b": jnp.ones((2, 2), jnp.bfloat16), "count": jnp.arange(2)}
 
 
-def test_numbers_that_wait_stay_the_same_and_need_what_they_wait_for():
-    later = overlap.after(jnp.array([[3.0, jnp.nan]]), NUMBERS)
-    jax.tree.map(np.testing.assert_array_equal, later, NUMBERS)
-    assert jax.tree.map(lambda leaf: leaf.dtype, later) == jax.tree.map(lambda leaf: leaf.dtype, NUMBERS)
-    spoiled = overlap.after(jnp.array([jnp.nan]), NUMBERS)
+def test_values_behind_a_barrier_stay_the_same_and_depend_on_what_they_wait_for():
+    later = overlap.barrier(jnp.array([[3.0, jnp.nan]]), VALUES)
+    jax.tree.map(np.testing.assert_array_equal, later, VALUES)
+    assert jax.tree.map(lambda leaf: leaf.dtype, later) == jax.tree.map(lambda leaf: leaf.dtype, VALUES)
+    spoiled = overlap.barrier(jnp.array([jnp.nan]), VALUES)
     assert bool(jnp.isnan(spoiled["a"]).all())
     assert bool(jnp.isnan(spoiled["b"]).all())
-    np.testing.assert_array_equal(spoiled["count"], NUMBERS["count"])
+    np.testing.assert_array_equal(spoiled["count"], VALUES["count"])
 
 
-def test_to_wait_has_no_gradient():
-    gradient = jax.grad(lambda known: overlap.after(known, NUMBERS)["a"].sum())(jnp.ones(2))
+def test_a_barrier_has_no_gradient():
+    gradient = jax.grad(lambda known: overlap.barrier(known, VALUES)["a"].sum())(jnp.ones(2))
     np.testing.assert_array_equal(gradient, [0, 0])
 
 
-def test_gradients_go_back_in_order():
+def test_ordered_gradients_have_the_same_values():
     def total(first, others):
-        first, others = overlap.last_to_go_back(first, others)
+        first, others = overlap.backward_first(first, others)
         return 2 * first.sum() + (3 * others["a"]).sum() + others["b"].astype(jnp.float32).sum()
 
-    first, others = jnp.ones(2), {name: NUMBERS[name] for name in ("a", "b")}
-    to_first, to_others = jax.grad(total, argnums=(0, 1))(first, others)
-    np.testing.assert_array_equal(to_first, [2, 2])
-    np.testing.assert_array_equal(to_others["a"], [3, 3, 3])
-    np.testing.assert_array_equal(to_others["b"].astype(jnp.float32), np.ones((2, 2)))
+    first, others = jnp.ones(2), {name: VALUES[name] for name in ("a", "b")}
+    first_gradient, other_gradients = jax.grad(total, argnums=(0, 1))(first, others)
+    np.testing.assert_array_equal(first_gradient, [2, 2])
+    np.testing.assert_array_equal(other_gradients["a"], [3, 3, 3])
+    np.testing.assert_array_equal(other_gradients["b"].astype(jnp.float32), np.ones((2, 2)))
 
 
-def test_gradients_of_others_need_the_first_ones():
+def test_the_gradients_of_the_others_wait_for_the_first_gradient():
     def total(first, others):
-        first, others = overlap.last_to_go_back(first, others)
+        first, others = overlap.backward_first(first, others)
         return jnp.nan * first.sum() + (3 * others["a"]).sum()
 
-    to_others = jax.grad(total, argnums=1, allow_int=True)(jnp.ones(2), NUMBERS)
-    assert bool(jnp.isnan(to_others["a"]).all())
+    gradients = jax.grad(total, argnums=1, allow_int=True)(jnp.ones(2), VALUES)
+    assert bool(jnp.isnan(gradients["a"]).all())
 
 
-def test_on_one_processor_nothing_waits(monkeypatch):
-    monkeypatch.setattr(overlap, "waits", lambda: False)
-    assert overlap.after(jnp.array([jnp.nan]), NUMBERS) is NUMBERS
+def test_without_a_gpu_nothing_waits(monkeypatch):
+    monkeypatch.setattr(overlap, "on_gpu", lambda: False)
+    assert overlap.barrier(jnp.array([jnp.nan]), VALUES) is VALUES

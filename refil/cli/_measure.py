@@ -97,9 +97,12 @@ def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Arr
         return total + obs.entities.sum() + obs.visible.sum(), random_policy(None, obs, keys)[1]
 
     def step(state: RolloutState, _: None) -> tuple[RolloutState, Array]:
+        state = replace(
+            state, running=jnp.ones((envs, 1), bool)
+        )  # constant, so XLA drops the freezing of ended episodes
         after, _, outcome = step_envs(env, policy, keys, state)
         env_states = jax.tree.map(partial(select, after.running), after.env_states, first)
-        return replace(after, env_states=env_states, running=state.running), outcome.reward.sum()
+        return replace(after, env_states=env_states), outcome.reward.sum()
 
     end, rewards = jax.lax.scan(step, init_rollout(env, jnp.zeros(()), first), length=steps)
     return end.policy_state + rewards.sum()

@@ -69,6 +69,7 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
 
 def measure_env(config: RunConfig, repeats: int) -> dict[str, Any]:
     """Return the speed of the environment alone, with random actions."""
+    config.configure()
     env, envs = config.build_env(), config.train.envs
     started = time.perf_counter()
     play = jax.jit(partial(play_random, env, envs, RANDOM_STEPS)).lower(jax.random.key(0)).compile()

@@ -63,7 +63,9 @@ def _peak_gigabytes(lines: list[dict[str, Any]]) -> str:
 def _random_policy(env: str) -> list[str]:
     import jax
 
-    setup = config.default(env, "vdn_attention").build()
+    chosen = config.default(env, "vdn_attention")
+    chosen.configure()
+    setup = chosen.build()
     init = jax.vmap(setup.method.init)  # any model will do: with epsilon 1 all of its actions are random
     keys = jax.random.key(0)[None], jax.random.key(1)[None]
     result = jax.jit(lambda: evaluation.evaluate(setup.env, init(keys[0]), RANDOM_EPISODES, keys[1], epsilon=1.0))()

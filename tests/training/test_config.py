@@ -61,13 +61,14 @@ def test_with_options_sorts_options_into_their_groups():
         config.with_options(steps=0)
 
 
-def test_jax_is_configured_once_before_anything_is_built(monkeypatch):
+def test_configure_adds_flags_once(monkeypatch):
     usual = os.environ["XLA_FLAGS"]
     monkeypatch.setenv("XLA_FLAGS", usual)
     config, seen, build = small(deterministic=True), [], group_matching.build
     monkeypatch.setattr(group_matching, "build", lambda options: seen.append(os.environ["XLA_FLAGS"]) or build(options))
-    config.build()
-    config.build()
+    for _ in range(2):
+        config.configure()
+        config.build()
     assert seen == 2 * [f"{usual} {flags.DETERMINISTIC}"]
 
 

@@ -4,8 +4,8 @@
     python benchmarks/kernels_without_gpu.py 3-8sz refil --seeds 1 --pack 0.5 --precision bf16
 
 Prints how many kernels one update launches, the bytes that they read and write, and the milliseconds that this would take at
-4 TB/s and at least 2 microseconds per kernel; then the kernels that move most bytes. Kernels are not autotuned, and neither matrix
-products nor the recurrent scan are timed: use the figures to compare versions, not to predict times.
+4 TB/s and at least 2 microseconds per kernel; then the kernels that move most bytes. Kernels are not autotuned, and neither
+matrix products nor the recurrent scan are timed: use the figures to compare versions, not to predict times.
 
 With `--max-kernels` and `--max-megabytes` it exits with an error if an update needs more.
 """
@@ -107,7 +107,7 @@ def kernels(program: str) -> list[Kernel]:
     return max(found, key=len)
 
 
-def update(config: "RunConfig"):
+def update(config):
     """Return eight updates of each seed in the first packed size, and the shapes of their arguments."""
     from refil.rollout import select
     from refil.training.replay import buffer, loop

@@ -8,13 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refil.api import Environment, EvalSummary, Run, configure, evaluate, load, make, train
+    from refil.api import EvalSummary, Run, configure, evaluate, load, train
+    from refil.environment import Environment, make
     from refil.errors import RefilError
     from refil.team import Team
 
 __version__ = "0.2.0"
 _HOMES = {
-    **dict.fromkeys(("Environment", "EvalSummary", "Run", "configure", "evaluate", "load", "make", "train"), "refil.api"),
+    **dict.fromkeys(("EvalSummary", "Run", "configure", "evaluate", "load", "train"), "refil.api"),
+    **dict.fromkeys(("Environment", "make"), "refil.environment"),
     "RefilError": "refil.errors",
     "Team": "refil.team",
 }

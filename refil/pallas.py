@@ -11,10 +11,7 @@ MIN_BLOCK = 16  # fewest rows and columns that GPU matrix units multiply
 
 
 def available() -> bool:
-    """Return whether kernels can run: JAX has the Triton backend and runs on a GPU.
-
-    The simulator's kernel asks here as well, so this does not import `refil.nn.layers.on_gpu`.
-    """
+    """Return whether kernels can run: JAX has the Triton backend and runs on a GPU."""
     return triton is not None and jax.default_backend() == "gpu"
 
 

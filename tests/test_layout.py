@@ -1,40 +1,64 @@
-"""The shape of the package: imports point one way, and every file has its test."""
+"""The shape of the package: layers, sizes, names, and a test for every file."""
 
 import ast
+import functools
+import re
+import sys
 from pathlib import Path
 
+import jax
 import pytest
+
+from refil.training import config
+from refil.training.replay import loop
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 
-# A file imports only from layers above its own in this list, or from its own.
+# A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
-    ["refil.settings", "refil.storage.serialization", "refil.training.devices", "refil.pallas"],
-    ["refil.plugins", "refil.types", "refil.stats", "refil.scene"],
-    [
-        "refil.envs",
-        "refil.nn",
-        "refil.learning.partitions",
-        "refil.learning.td",
-        "refil.training.replay.buffer",
-        "refil.training.replay.packing",
-    ],
-    ["refil.exploration", "refil.methods"],
-    ["refil.rollout", "refil.training.replay.learner", "refil.training.evaluation", "refil.training.replay.compression"],
-    ["refil.training.setup"],
-    ["refil.training.replay.update"],
-    ["refil.training.replay.loop"],
-    ["refil.training.config"],
-    ["refil.storage.run_dir", "refil.storage.progress"],
-    ["refil.storage.loggers", "refil.plots", "refil.viewer"],
-    ["refil.experiments"],
-    ["refil.training.trainer"],
+    ["refil.errors"],
+    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas"],
+    ["refil.plugins", "refil.rollout"],
+    ["refil.envs", "refil.nn"],
+    ["refil.learning"],
+    ["refil.methods"],
+    ["refil.training.setup", "refil.training.flags", "refil.training.devices"],
+    ["refil.training.counters", "refil.training.evaluation", "refil.training.replay"],
+    ["refil.training.config", "refil.examples"],
+    ["refil.storage"],
+    ["refil.training.trainer", "refil.viewer", "refil.plots"],
+    ["refil.experiments", "refil.environment", "refil.team"],
+    ["refil.api"],
     ["refil.cli"],
     ["refil.__main__"],
 ]
-# These are covered by the contract tests of their kind, so that adding one stays a change of one file.
-PLUGINS = ("envs", "methods", "plots", "experiments", "commands")
+# The contract tests of each kind cover these, so that adding one stays a change of one file.
+PLUGINS = ("refil/methods", "refil/envs/starcraft/sim/units", "refil/envs/starcraft/scripts", "refil/examples")
+TESTED_ELSEWHERE = {
+    "types": "tests/test_envs.py",
+    "errors": "tests/test_api.py",
+    "environment": "tests/test_api.py",
+    "storage/progress": "tests/cli/test_train.py",
+    "scene": "tests/viewer/test_export.py",
+    "storage/loggers": "tests/training/test_trainer.py",
+    "envs/starcraft/config": "tests/envs/starcraft/test_env.py",
+    "envs/starcraft/scene": "tests/envs/starcraft/test_env.py",
+    "envs/starcraft/tactics": "tests/envs/starcraft/analysis/test_scripted.py",
+    "envs/starcraft/sim/rules": "tests/envs/starcraft/sim/test_tick.py",
+    "envs/starcraft/sim/unit": "tests/envs/starcraft/sim/test_tick.py",
+    "envs/starcraft/sim/state": "tests/envs/starcraft/sim/test_tick.py",
+    "training/flags": "tests/training/test_config.py",
+    "training/replay/config": "tests/training/test_config.py",
+    "learning/networks": "tests/test_methods.py",
+    "plots/_lines": "tests/plots/test_learning_curves.py",
+    "experiments/figure_3b": "tests/experiments/test_figure_4.py",
+    "experiments/figure_3b_released": "tests/experiments/test_figure_4.py",
+    "cli/_early_args": "tests/cli/test_train.py",
+    "cli/_flags": "tests/cli/test_train.py",
+    "cli/_training": "tests/cli/test_train.py",
+}
+LONG_FILES: dict[str, str] = {}  # files of more than 250 lines, with the reason
 
 
 def name_of(path: Path) -> str:
@@ -42,13 +66,13 @@ def name_of(path: Path) -> str:
 
 
 def layer(name: str) -> int:
-    for rank, modules in enumerate(LAYERS):
-        if any(name == module or name.startswith(module + ".") for module in modules):
-            return rank
-    raise AssertionError(f"{name} is in no layer")
+    found = [rank for rank, modules in enumerate(LAYERS) for module in modules if f"{name}.".startswith(f"{module}.")]
+    assert found, f"{name} is in no layer"
+    return found[0]
 
 
-def imports(path: Path) -> set[str]:
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
     """Modules of the package that a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -56,48 +80,59 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = {name for name in inside if (ROOT / Path(*name.split("."))).with_suffix(".py").exists()}
-            found |= modules or {node.module}
-    return {name for name in found if name.startswith("refil.")}
+            found |= {name for name in inside if exists(name)} or {node.module}
+    return frozenset(name for name in found if name.startswith("refil."))
+
+
+def exists(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if name_of(path) != "refil"], ids=name_of)
-def test_imports_point_to_higher_layers(path):
+def test_imports_point_to_lower_layers(path):
+    own = name_of(path)
     for imported in imports(path):
-        assert layer(imported) <= layer(name_of(path)), f"{name_of(path)} imports {imported}"
+        same_package = own.split(".")[:2] == imported.split(".")[:2]
+        allowed = layer(imported) <= layer(own) if same_package else layer(imported) < layer(own)
+        assert allowed, f"{own} imports {imported}"
 
 
-def test_worlds_and_networks_know_nothing_of_each_other():
+def test_environments_and_networks_do_not_know_each_other():
     for path in SOURCES:
         for one, other in (("refil.envs", "refil.nn"), ("refil.nn", "refil.envs")):
             if name_of(path).startswith(one):
                 assert not any(name.startswith(other) for name in imports(path)), f"{name_of(path)} imports from {other}"
 
 
+def test_there_is_no_import_cycle():
+    graph = {name_of(path): imports(path) for path in SOURCES}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail, name])
+        if name not in done:
+            for imported in graph.get(name, ()):
+                visit(imported, (*trail, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_file_has_its_test(path):
-    parts = path.relative_to(ROOT / "refil").parts
-    if path.name.startswith("__") or parts[0] in PLUGINS:
+    relative = path.relative_to(ROOT / "refil")
+    if path.name.startswith("__") or any(str(path.relative_to(ROOT)).startswith(plugin) for plugin in PLUGINS):
         return
-    covered = {
-        "types": "envs",
-        "nets/utility": "methods",
-        "nets/mixers": "methods",
-        "nets/messages": "methods",
-        "nets/updet": "methods",
-        "nets/pooling": "methods",
-        "progress": "train",
-        "loggers": "train",
-        "scene": "envs",
-    }
-    name = covered.get("/".join(parts).removesuffix(".py"))
-    mirror = ROOT / "tests" / f"test_{name}.py" if name else ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}")
-    assert mirror.exists(), mirror
+    elsewhere = TESTED_ELSEWHERE.get(str(relative.with_suffix("")))
+    test = ROOT / elsewhere if elsewhere else ROOT / "tests" / relative.parent / f"test_{relative.name}"
+    assert test.exists(), test
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_importing_makes_no_array(path):
-    """Nothing may start a backend before the user's options are read."""
+def test_importing_creates_no_array(path):
+    """No backend may start before the user's options are read."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
             for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
@@ -106,5 +141,69 @@ def test_importing_makes_no_array(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_file_begins_with_a_sentence(path):
-    text = ast.get_docstring(ast.parse(path.read_text()))
-    assert text or not path.read_text()
+    assert ast.get_docstring(ast.parse(path.read_text())) or not path.read_text()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_files_have_at_most_250_lines(path):
+    assert path.read_text().count("\n") <= 250 or str(path.relative_to(ROOT)) in LONG_FILES
+
+
+def test_nine_of_ten_functions_have_at_most_20_lines():
+    lengths = sorted(
+        node.end_lineno - node.lineno + 1
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    )
+    assert lengths[int(0.9 * len(lengths))] <= 20
+
+
+def test_one_iteration_of_group_matching_enters_at_most_12_files():
+    sizes = {"agents": 3, "cells": 4, "horizon": 6}
+    asked = config.default("group_matching", "refil").with_options(sizes, {"size": 8, "heads": 2}, batch=4, buffer=16, envs=4)
+    setup, entered = asked.build(), set()
+    state = jax.eval_shape(lambda: loop.init(setup))
+
+    def note(frame, event, _) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(ROOT / "refil"):
+            entered.add(str(path.relative_to(ROOT / "refil")))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        jax.jit(functools.partial(loop.iterate, setup)).trace(state)
+    finally:
+        sys.setprofile(before)
+    assert "training/replay/update.py" in entered
+    assert len(entered) <= 12, sorted(entered)
+
+
+def test_the_walk_visits_files_before_those_that_they_import():
+    text = (ROOT / "docs" / "walk.md").read_text().partition("\n## ")[0]
+    rows = [re.search(r"`(refil/[\w/]+\.py)`", line) for line in text.splitlines() if line.startswith("|")]
+    visited = [row[1] for row in rows if row]
+    assert len(visited) == len(set(visited)) >= 12
+    for number, path in enumerate(visited):
+        earlier = {name_of(ROOT / each) for each in visited[:number]}
+        assert not imports(ROOT / path) & earlier, f"{path} imports a file that the walk visits before it"
+
+
+RETIRED = [line.strip() for line in (ROOT / "tests" / "retired.txt").read_text().splitlines() if line.strip()]
+PATTERN = re.compile("|".join(rf"(?<![\w-]){re.escape(phrase)}(?![\w-])" for phrase in RETIRED if not phrase.startswith("#")))
+AS_RUN = re.compile(r"```[^\n]*\n# as run at .*?```", re.DOTALL)  # commands of older versions
+PROSE = [
+    path
+    for folder in ("refil", "tests", "docs", "benchmarks", "results", ".ci", ".github")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".md", ".html", ".yml") and path != Path(__file__)
+]
+PROSE += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")]
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_retired_words_do_not_come_back(path):
+    text = AS_RUN.sub("", path.read_text())
+    found = {match[0] for match in PATTERN.finditer(text)}
+    assert not found, f"see tests/retired.txt: {sorted(found)}"

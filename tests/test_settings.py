@@ -1,12 +1,14 @@
-"""Options as data."""
+"""Options as frozen dataclasses."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import pytest
 
 from refil import settings
 from refil.errors import RefilError
-from refil.settings import NonNegativeFloat, PositiveInt, UnitFloat
+from refil.settings import Flat, FromEnv, Inline, NonNegativeFloat, PositiveInt, UnitFloat
+from refil.types import EnvDefaults
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,20 @@ class Inner:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A name and options that count as the group's own."""
+
+    name: str = "x"
+    options: Inline[Inner] = field(default_factory=Inner)
+
+
+@dataclass(frozen=True)
 class Outer:
     """Options."""
 
-    steps: PositiveInt = 10  # how many
+    steps: Annotated[PositiveInt, FromEnv] = 10  # Number of steps
     lr: NonNegativeFloat = 0.1
+    buffer: int = 3
     limit: NonNegativeFloat | None = None
     name: str = "a"
     parts: tuple[UnitFloat, ...] = (0.25, 0.5)
@@ -30,25 +41,34 @@ class Outer:
 
 
 @dataclass(frozen=True)
-class Defaults:
-    """What lies under them."""
+class Tree:
+    """Groups of options."""
 
-    steps: int = 99
-    unknown: int = 1
+    train: Flat[Outer] = field(default_factory=Outer)
+    env: Choice = field(default_factory=Choice)
 
 
 def parse(*arguments: str) -> Outer:
     return settings.from_command_line(Outer, arguments, "test", "A test.", Outer())
 
 
-def test_options_are_read_over_their_defaults():
+def test_given_options_replace_defaults():
     assert parse("--inner.groups", "3", "--lr", "0.5") == Outer(lr=0.5, inner=Inner(groups=3))
     assert parse("--parts", "1", "0.1") == Outer(parts=(1.0, 0.1))
     assert parse("--parts") == Outer(parts=())
 
 
+def test_flat_groups_have_no_prefix_and_inline_groups_no_name():
+    parsed = settings.from_command_line(Tree, ["--steps", "5", "--inner.groups", "4", "--env.groups", "7"], "test", "", Tree())
+    assert parsed == Tree(Outer(steps=5, inner=Inner(groups=4)), Choice(options=Inner(groups=7)))
+    flags = settings.flags(Tree())
+    assert flags["train.steps"] == "--steps"
+    assert flags["train.inner.groups"] == "--inner.groups"
+    assert flags["env.groups"] == "--env.groups"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("--steps", "0"), "--steps must be from 1 to 1,000,000,000, not 0"),
         (("--inner.share", "1.5"), "--inner.share must be from 0 to 1, not 1.5"),
@@ -56,38 +76,46 @@ def test_options_are_read_over_their_defaults():
         (("--parts", "0.5", "7"), "--parts must be from 0 to 1, not 7"),
     ],
 )
-def test_numbers_out_of_range_are_refused_by_name_and_value(arguments, words):
-    with pytest.raises(RefilError, match=words):
+def test_the_command_line_names_numbers_out_of_range_by_their_flag(arguments, message):
+    with pytest.raises(RefilError, match=message):
         parse(*arguments)
 
 
-def test_json_is_read_back_with_its_types():
+def test_the_library_names_numbers_out_of_range_by_their_path():
+    with pytest.raises(RefilError, match=r"^train.inner.share must be from 0 to 1, not 2"):
+        settings.check(Tree(Outer(inner=Inner(share=2.0))))
+    with pytest.raises(RefilError, match=r"^env.groups must be from 1 to 1,000,000,000, not 0"):
+        settings.check(Tree(env=Choice(options=Inner(groups=0))))
+
+
+def test_json_values_get_the_types_of_their_options():
     assert settings.from_json(Outer(), {"lr": 1, "inner": {"groups": 5}}) == Outer(lr=1.0, inner=Inner(groups=5))
     assert settings.from_json(Outer(), {"parts": [1, 0.1]}) == Outer(parts=(1.0, 0.1))
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "message"),
     [
-        ({"stepz": 1}, "no 'stepz'; it has inner, limit, lr, name, parts, steps"),
-        ({"inner": {"group": 1}}, "--inner has no 'group'"),
-        ({"steps": "many"}, '--steps should be of type int, not "many"'),
-        ({"steps": -4}, "--steps must be from 1 to 1,000,000,000, not -4"),
-        ({"inner": 3}, "--inner should be an object"),
-        ({"parts": ["half"]}, '--parts should be of type float, not "half"'),
-        ({"parts": [None]}, "--parts should be of type float, not null"),
-        ({"lr": None}, "--lr should be of type float, not null"),
-        ({"parts": 0.5}, "--parts should be of type list, not 0.5"),
+        ({"stepz": 1}, "no option 'stepz'; available: buffer, inner, limit, lr, name, parts, steps"),
+        ({"inner": {"group": 1}}, "inner has no option 'group'"),
+        ({"steps": "many"}, 'steps should be of type int, not "many"'),
+        ({"steps": -4}, "steps must be from 1 to 1,000,000,000, not -4"),
+        ({"inner": 3}, "inner should be an object"),
+        ({"parts": ["half"]}, 'parts should be of type float, not "half"'),
+        ({"parts": [None]}, "parts should be of type float, not null"),
+        ({"lr": None}, "lr should be of type float, not null"),
+        ({"parts": 0.5}, "parts should be of type list, not 0.5"),
     ],
 )
-def test_json_that_does_not_fit_is_refused_by_name(values, words):
-    with pytest.raises(RefilError, match=words):
+def test_json_that_does_not_fit_is_refused_with_the_option(values, message):
+    with pytest.raises(RefilError, match=message):
         settings.from_json(Outer(), values)
 
 
-def test_defaults_lie_under_options_of_the_same_name():
-    assert settings.apply_defaults(Outer(), Defaults()) == Outer(steps=99)
+def test_environments_choose_the_defaults_of_marked_options_only():
+    assert settings.apply_defaults(Outer(), EnvDefaults(steps=99, buffer=7)) == Outer(steps=99)
+    assert settings.apply_defaults(Outer(), EnvDefaults()) == Outer()
 
 
-def test_differences_name_options_as_they_are_typed():
-    assert settings.differences(Outer(), Outer(lr=0.2, inner=Inner(groups=4))) == {"--lr": (0.1, 0.2), "--inner.groups": (2, 4)}
+def test_differences_name_options_by_their_path():
+    assert settings.differences(Outer(), Outer(lr=0.2, inner=Inner(groups=4))) == {"lr": (0.1, 0.2), "inner.groups": (2, 4)}

@@ -1,4 +1,4 @@
-"""Intervals."""
+"""Confidence intervals."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,9 @@ import pytest
 from refil import stats
 
 
-def test_the_mean_lies_in_its_interval_which_shrinks_with_seeds():
-    draw = np.random.default_rng(0)
-    few, many = draw.random((5, 3)), draw.random((500, 3))
+def test_the_interval_contains_the_mean_and_shrinks_with_seeds():
+    random = np.random.default_rng(0)
+    few, many = random.random((5, 3)), random.random((500, 3))
     widths = []
     for values in (few, many):
         mean, low, high = stats.mean_interval(values)
@@ -19,13 +19,13 @@ def test_the_mean_lies_in_its_interval_which_shrinks_with_seeds():
     np.testing.assert_allclose(widths[1], 2 * 1.96 * np.sqrt(1 / 12 / 500), rtol=0.15)
 
 
-def test_one_seed_has_no_interval():
+def test_the_interval_of_a_single_seed_is_its_value():
     mean, low, high = stats.mean_interval(np.array([[0.25]]))
     assert mean == low == high == 0.25
 
 
 @pytest.mark.parametrize(
-    ("share", "trials", "expected"), [(0.5, 100, (0.4038, 0.5962)), (0.0, 10, (0.0, 0.2775)), (1.0, 10, (0.7225, 1.0))]
+    ("rate", "trials", "expected"), [(0.5, 100, (0.4038, 0.5962)), (0.0, 10, (0.0, 0.2775)), (1.0, 10, (0.7225, 1.0))]
 )
-def test_wilsons_interval(share, trials, expected):
-    np.testing.assert_allclose(stats.share_interval(share, trials), expected, atol=1e-4)
+def test_wilsons_interval(rate, trials, expected):
+    np.testing.assert_allclose(stats.wilson_interval(rate, trials), expected, atol=1e-4)

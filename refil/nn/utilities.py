@@ -194,9 +194,8 @@ def unroll_overlapped(
     if key is not None:
         obs = replace(obs, key=timestep_keys(batch, key))
     inputs = utility.encode(obs, views)
-    features, other = inputs, None
     if not isinstance(utility, RecurrentUtility):
-        other = overlapped(_no_barrier)
+        features, other = inputs, overlapped(lambda values: values)
     else:
         index = batch.pack_index
         inputs = jax.tree.map(partial(to_time_major, index), inputs)
@@ -222,7 +221,7 @@ def _recur(
         inputs = utility.project_inputs(inputs)
         other = overlapped(partial(overlap.barrier, inputs))
         return overlap.backward_first(utility.recur_all(inputs, is_first), other)
-    return _scan(utility, inputs, is_first, sizes), overlapped(_no_barrier)
+    return _scan(utility, inputs, is_first[..., 0, 0], sizes), overlapped(lambda values: values)
 
 
 def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tuple[int, int]) -> PyTree:
@@ -234,19 +233,11 @@ def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tup
     def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
         inputs, is_first = now
         working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, utility)
-        reset = jax.tree.map(lambda old, first: jnp.where(_like(is_first, old), first, old), state, start)
+        reset = jax.tree.map(lambda old, first: jnp.where(is_first[..., *(None,) * (old.ndim - 2)], first, old), state, start)
         after, features = working.recur(reset, inputs)
         return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
 
     return jax.lax.scan(timestep, start, (inputs, is_first))[1]
-
-
-def _like(is_first: Bool[Array, "1 rows 1 1"], leaf: Array) -> Array:
-    return is_first.reshape(is_first.shape[:2] + (1,) * (leaf.ndim - 2))
-
-
-def _no_barrier(values: PyTree) -> PyTree:
-    return values
 
 
 def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:

@@ -2,12 +2,35 @@
 
 import time
 from types import TracebackType
+from typing import Protocol
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 SECONDS_BETWEEN_LINES = 10.0  # without a terminal
 SECONDS_UNTIL_SPEED = 2.0  # earlier estimates are mostly noise
+
+
+class Progress(Protocol):
+    """Shows the progress of training."""
+
+    def message(self, text: str) -> None: ...
+    def log(self, text: str) -> None: ...
+    def refresh(self, done: int, numbers: dict[str, float]) -> None: ...
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def message(self, text: str) -> None:
+        """Ignore a message for the user."""
+
+    def log(self, text: str) -> None:
+        """Ignore a line of the log."""
+
+    def refresh(self, done: int, numbers: dict[str, float]) -> None:
+        """Ignore the number of steps made."""
 
 
 class ProgressBar:
@@ -17,7 +40,7 @@ class ProgressBar:
         self.console = Console(stderr=True)
         self.total, self.first_done, self.started = total, 0, None
         self.last_line = 0.0
-        self.bar = Progress(
+        self.bar = progress.Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

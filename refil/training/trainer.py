@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import numpy as np
 
 from refil.errors import RefilError
 from refil.rollout import derive_keys
+from refil.storage.progress import NoProgress, Progress
 from refil.storage.run_dir import RunDir
 from refil.training import counters, devices, evaluation
 from refil.training.config import RunConfig
@@ -28,27 +29,6 @@ from refil.training.setup import EVALUATE, Setup
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
 EVALUATED = ("win_rate", "return_mean", "length_mean")
-
-
-class Progress(Protocol):
-    """Shows the progress of training."""
-
-    def message(self, text: str) -> None: ...
-    def log(self, text: str) -> None: ...
-    def refresh(self, done: int, numbers: dict[str, float]) -> None: ...
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def message(self, text: str) -> None:
-        """Ignore a message for the user."""
-
-    def log(self, text: str) -> None:
-        """Ignore a line of the log."""
-
-    def refresh(self, done: int, numbers: dict[str, float]) -> None:
-        """Ignore the number of steps made."""
 
 
 @dataclass(frozen=True)

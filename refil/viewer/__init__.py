@@ -1,1 +1,1 @@
-"""Shows scenes: as a page that plays in a browser, as a film, as a picture. Knows no game."""
+"""Viewer: scenes as a page that plays in a browser, as an animation, or as a picture; it knows no environment."""

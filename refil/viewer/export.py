@@ -1,4 +1,4 @@
-"""Writes scenes to files: a page that holds everything it needs, a film, or one picture."""
+"""Export of scenes: a self-contained page, an animated GIF, or one picture."""
 
 import io
 import json
@@ -12,12 +12,12 @@ import numpy as np
 from refil.scene import Number, Scene
 from refil.storage import serialization
 
-DIGITS = 3
+DIGITS = 3  # decimals of the coordinates in a page
 
 
 @dataclass(frozen=True)
 class Clip:
-    """An episode: its scenes in order, and how many of them make a second at plain speed."""
+    """An episode: its title, its scenes in order, and how many of them are shown per second at normal speed."""
 
     title: str
     scenes: list[Scene]
@@ -25,29 +25,28 @@ class Clip:
 
 
 def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
-    """Write what is wanted: the page has all clips, the film the first, the picture its middle."""
+    """Write a page of all clips, an animation of the first one, and a picture of its middle, where a path is given."""
     if html is not None:
         serialization.write_atomic(html, page(clips).encode())
-        print(f"The page is {html}")
+        print(f"Page: {html}")
     if gif is not None:
         with serialization.require_matplotlib():
-            film(clips[0], gif)
-        print(f"The film is {gif}")
+            animation(clips[0], gif)
+        print(f"Animation: {gif}")
     if png is not None:
         with serialization.require_matplotlib():
             picture(clips[0].scenes[len(clips[0].scenes) // 2], png)
-        print(f"The picture is {png}")
+        print(f"Picture: {png}")
 
 
 def page(clips: list[Clip]) -> str:
-    """The whole page."""
+    """Return the HTML of a page that plays the clips."""
     template = resources.files("refil.viewer").joinpath("page.html").read_text()
-    content = json.dumps([encode(clip) for clip in clips], separators=(",", ":"))
+    content = json.dumps([_encode(clip) for clip in clips], separators=(",", ":"))
     return template.replace("/*CLIPS*/", content.replace("</", "<\\/"))
 
 
-def encode(clip: Clip) -> dict[str, Any]:
-    """A clip as the page reads it."""
+def _encode(clip: Clip) -> dict[str, Any]:
     first = clip.scenes[0]
     frames = [
         {
@@ -55,37 +54,36 @@ def encode(clip: Clip) -> dict[str, Any]:
             "circles": [
                 [
                     c.name,
-                    *numbers(c.x, c.y, c.radius),
+                    *_rounded(c.x, c.y, c.radius),
                     c.color,
                     c.label,
-                    *numbers(c.facing),
-                    [[*numbers(s), k] for s, k in c.bars],
+                    *_rounded(c.facing),
+                    [[*_rounded(s), k] for s, k in c.bars],
                 ]
                 for c in scene.circles
             ],
-            "lines": [[*numbers(line.x, line.y, line.to_x, line.to_y, line.width), line.color] for line in scene.lines],
+            "lines": [[*_rounded(line.x, line.y, line.to_x, line.to_y, line.width), line.color] for line in scene.lines],
         }
         for scene in clip.scenes
     ]
     return {"title": clip.title, "rate": clip.per_second, "width": first.width, "height": first.height, "frames": frames}
 
 
-def numbers(*values: Number | None) -> list[Number | None]:
-    """Rounded, for a small page."""
+def _rounded(*values: Number | None) -> list[Number | None]:
     return [None if value is None else round(value, DIGITS) for value in values]
 
 
 def picture(scene: Scene, path: Path) -> None:
-    """One scene as a picture."""
+    """Write one scene as a picture."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 6))
-    draw(figure.add_axes((0, 0, 1, 1)), scene)
+    _draw(figure.add_axes((0, 0, 1, 1)), scene)
     serialization.save_figure(figure, path)
 
 
-def film(clip: Clip, path: Path) -> None:
-    """All scenes of a clip as an animated GIF."""
+def animation(clip: Clip, path: Path) -> None:
+    """Write all scenes of a clip as an animated GIF."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from PIL import Image
@@ -94,7 +92,7 @@ def film(clip: Clip, path: Path) -> None:
     axes, canvas, images = figure.add_axes((0, 0, 1, 1)), FigureCanvasAgg(figure), []
     for scene in clip.scenes[:: max(1, round(clip.per_second / 8))]:
         axes.clear()
-        draw(axes, scene)
+        _draw(axes, scene)
         canvas.draw()
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE))
     content = io.BytesIO()
@@ -102,8 +100,7 @@ def film(clip: Clip, path: Path) -> None:
     serialization.write_atomic(path, content.getvalue())
 
 
-def draw(axes: Any, scene: Scene) -> None:
-    """A scene on matplotlib's axes."""
+def _draw(axes: Any, scene: Scene) -> None:
     from matplotlib.patches import Circle, Rectangle
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")

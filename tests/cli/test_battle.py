@@ -1,11 +1,12 @@
-"""refil battle: what it counts, what it shows, and what it refuses."""
+"""refil battle: statistics, ticks, replays and errors."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_others import refil  # noqa: F401 (a fixture)
+from refil.__main__ import main
 
 KEYS = {
     "episodes",
@@ -21,7 +22,24 @@ KEYS = {
     "enemy_health_left_mean",
 }
 MARINE = {"team": "ally", "type": "marine", "x": 10.0, "y": 16.0}
-FOE = {"team": "enemy", "type": "marine", "x": 15.0, "y": 16.0}
+ENEMY = {"team": "enemy", "type": "marine", "x": 15.0, "y": 16.0}
+
+
+@pytest.fixture
+def refil(monkeypatch, capsys):
+    """Run a command in this process; return its output, its errors and its exit code."""
+
+    def call(*arguments: str) -> tuple[str, str, int]:
+        monkeypatch.setattr(sys, "argv", ["refil", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        printed = capsys.readouterr()
+        return printed.out, printed.err, code
+
+    return call
 
 
 def placed(tmp_path: Path, content: object) -> str:
@@ -30,7 +48,7 @@ def placed(tmp_path: Path, content: object) -> str:
     return str(path)
 
 
-def test_json_has_the_promised_keys(refil):  # noqa: F811
+def test_json_has_the_promised_keys(refil):
     out, _, code = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4", "--json")
     result = json.loads(out)
     assert code == 0
@@ -40,45 +58,45 @@ def test_json_has_the_promised_keys(refil):  # noqa: F811
     assert result["enemy_health_left_mean"] == 1.0
 
 
-def test_words_say_the_same(refil):  # noqa: F811
+def test_the_table_has_the_same_numbers(refil):
     out = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4")[0]
     assert "100.0 %" in out
     assert "script stop" in out
 
 
-def test_loops_of_a_placement(refil, tmp_path):  # noqa: F811
-    units = [FOE, MARINE | {"health": 20, "cooldown": 3}]  # the enemy comes first in the file
+def test_ticks_of_a_placement(refil, tmp_path):
+    units = [ENEMY, MARINE | {"health": 20, "cooldown": 3}]  # the enemy is first in the file
     path = placed(tmp_path, {"units": units, "actions": [["target 0"], ["stop"], ["west"]]})
-    out = refil("battle", "--placement", path, "--no-jitter", "--loops")[0]
+    out = refil("battle", "--placement", path, "--no-jitter", "--ticks")[0]
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["loop"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [line["tick"] for line in lines] == list(range(1, len(lines) + 1))
     assert set(lines[0]["units"][0]) == {"x", "y", "health", "shield", "energy", "cooldown"}
     enemy, ally = zip(*(line["units"] for line in lines), strict=True)
-    assert [unit["health"] for unit in ally[:1]] == [14.0]  # the enemy shoots at once
-    assert [unit["health"] for unit in enemy[:3]] == [45.0, 45.0, 39.0]  # the ally when its weapon is ready
+    assert [unit["health"] for unit in ally[:1]] == [14.0]  # the enemy attacks immediately
+    assert [unit["health"] for unit in enemy[:3]] == [45.0, 45.0, 39.0]  # the ally attacks when its weapon is ready
     assert ally[15]["x"] == 10.0
     assert ally[17]["x"] == pytest.approx(10 - 2 * 2.25 / 16, abs=1e-5)  # the third step goes west
     assert ally[-1]["health"] == 0
 
 
-def test_the_script_commands_where_no_actions_are_given(refil, tmp_path):  # noqa: F811
-    path = placed(tmp_path, {"units": [MARINE, FOE]})
+def test_the_script_gives_orders_where_no_actions_are_given(refil, tmp_path):
+    path = placed(tmp_path, {"units": [MARINE, ENEMY]})
     result = json.loads(refil("battle", "--placement", path, "--script", "nearest", "--episodes", "3", "--json")[0])
     assert result["episodes"] == 3
 
 
-def test_one_side_alone_can_be_looked_at(refil, tmp_path):  # noqa: F811
+def test_a_placement_of_one_team_can_be_simulated(refil, tmp_path):
     units = [MARINE | {"health": 1}, {"team": "ally", "type": "medivac", "x": 11.0, "y": 16.0}]
     path = placed(tmp_path, {"units": units, "actions": [["stop", "target 0"]]})
-    out = refil("battle", "--placement", path, "--loops", "--limit", "2")[0]
+    out = refil("battle", "--placement", path, "--ticks", "--limit", "2")[0]
     lines = [json.loads(line) for line in out.splitlines()]
     assert len(lines) == 16
     assert lines[7]["units"][0]["health"] == pytest.approx(5.5)
     assert lines[7]["units"][1]["energy"] == pytest.approx(48.79625, abs=1e-4)
 
 
-def test_pages_films_and_pictures_are_written(refil, tmp_path):  # noqa: F811
-    path = placed(tmp_path, {"units": [MARINE | {"health": 6}, FOE]})
+def test_replay_pages_animations_and_pictures_are_written(refil, tmp_path):
+    path = placed(tmp_path, {"units": [MARINE | {"health": 6}, ENEMY]})
     files = [tmp_path / name for name in ("a.html", "a.gif", "a.png")]
     options = [word for file in files for word in (f"--{file.suffix[1:]}", str(file))]
     assert refil("battle", "--placement", path, "--script", "stop", "--episodes", "2", *options)[2] == 0
@@ -88,62 +106,62 @@ def test_pages_films_and_pictures_are_written(refil, tmp_path):  # noqa: F811
 
 
 WRONG = [
-    (["--allies", "3q"], "no unit has the letter q"),
-    (["--allies", "3s0z"], "is no army"),
-    (["--allies", ""], "is no army"),
-    (["--allies", "sz"], "is no army"),
-    (["--allies", "3s", "--script", "dance"], "has no 'dance'; it has attack_move"),
+    (["--allies", "3q"], "no unit type has the letter q; available: M (marauder)"),
+    (["--allies", "3s0z"], "is not an army"),
+    (["--allies", ""], "is not an army"),
+    (["--allies", "sz"], "is not an army"),
+    (["--allies", "3s", "--script", "dance"], "unknown script 'dance'; Available: attack_move"),
     (["--allies", "3h", "--profile", "smaclite"], "SMAClite has no hydralisk"),
     (["--allies", "3s", "--tasks", "3-8sz"], "give one of"),
     ([], "give one of"),
     (["--enemies", "3s", "--tasks", "3-8sz"], "--enemies needs --allies"),
-    (["--tasks", "3-9sz"], "it has"),
-    (["--tasks", "group_matching"], "--tasks group_matching has no battles; there are 3-8sz"),
+    (["--tasks", "3-9sz"], "unknown environment '3-9sz'; did you mean"),
+    (["--tasks", "group_matching"], "--tasks group_matching has no battles; available: 3-8sz"),
     (["--allies", "3s", "--episodes", "0"], "episodes"),
     (["--allies", "200m"], "at most"),
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), WRONG)
-def test_bad_input_is_refused(refil, options, said):  # noqa: F811
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_bad_input_is_an_error(refil, options, message):
     _, error, code = refil("battle", *options)
     assert code == 2
-    assert said in error
+    assert message in error
 
 
-IMPOSSIBLE = [
+INVALID = [
     ("not json", "cannot read"),
     ({"unit": []}, "no list of units"),
     ({"units": []}, "no list of units"),
     ({"units": [MARINE], "orders": []}, "orders"),
     ({"units": [{"team": "ally", "type": "marine", "x": 1.0}]}, "needs team, type, x and y"),
     ({"units": [MARINE | {"team": "blue"}]}, "team 'blue'"),
-    ({"units": [MARINE | {"type": "ghost"}]}, "type 'ghost'; there are baneling"),
+    ({"units": [MARINE | {"type": "ghost"}]}, "type 'ghost'; available: baneling"),
     ({"units": [MARINE | {"type": "/tmp/unit.py"}]}, "type '/tmp/unit.py'"),
     ({"units": [MARINE | {"type": ["marine"]}]}, "type ['marine']"),
-    ({"units": [MARINE, FOE], "actions": [[["stop"]]]}, "is no action"),
+    ({"units": [MARINE, ENEMY], "actions": [[["stop"]]]}, "unknown action ['stop']"),
     ({"units": [MARINE | {"x": 0.1}]}, "not on the map"),
-    ({"units": [MARINE | {"x": "east"}]}, "it is a number"),
+    ({"units": [MARINE | {"x": "east"}]}, "'east', which is not a number"),
     ({"units": [MARINE | {"health": -1}]}, "health -1"),
     ({"units": [MARINE | {"health": 46}]}, "up to 45"),
     ({"units": [MARINE | {"shield": 1}]}, "shield 1"),
     ({"units": [MARINE | {"mood": 1}]}, "mood"),
-    ({"units": [MARINE, FOE | {"x": 10.4}]}, "units 0 and 1 overlap"),
-    ({"units": [MARINE, FOE], "actions": []}, "one list per step"),
-    ({"units": [MARINE, FOE], "actions": [["stop", "stop"]]}, "each of the 1 allies"),
-    ({"units": [MARINE, FOE], "actions": [["jump"]]}, "'jump' is no action"),
-    ({"units": [MARINE, FOE], "actions": [["target 2"]]}, "target 0 to 1"),
+    ({"units": [MARINE, ENEMY | {"x": 10.4}]}, "units 0 and 1 overlap"),
+    ({"units": [MARINE, ENEMY], "actions": []}, "one list per step"),
+    ({"units": [MARINE, ENEMY], "actions": [["stop", "stop"]]}, "each of the 1 allies"),
+    ({"units": [MARINE, ENEMY], "actions": [["jump"]]}, "unknown action 'jump'"),
+    ({"units": [MARINE, ENEMY], "actions": [["target 2"]]}, "target 0 to 1"),
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), IMPOSSIBLE, ids=[said for _, said in IMPOSSIBLE])
-def test_impossible_placements_are_refused(refil, tmp_path, content, said):  # noqa: F811
+@pytest.mark.parametrize(("content", "message"), INVALID, ids=[message for _, message in INVALID])
+def test_invalid_placements_are_errors(refil, tmp_path, content, message):
     _, error, code = refil("battle", "--placement", placed(tmp_path, content))
     assert code == 2
-    assert said in error
+    assert message in error
 
 
-def test_a_missing_placement_is_refused(refil, tmp_path):  # noqa: F811
+def test_a_missing_placement_is_an_error(refil, tmp_path):
     _, error, code = refil("battle", "--placement", str(tmp_path / "nothing.json"))
     assert code == 2
     assert "cannot read" in error

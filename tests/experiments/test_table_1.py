@@ -1,4 +1,4 @@
-"""The table of all methods, from runs that take seconds."""
+"""The table of all methods, from short runs."""
 
 from refil.experiments import table_1
 from refil.storage import run_dir
@@ -6,18 +6,19 @@ from refil.training import trainer
 from tests.tiny_runs import small
 
 
-def test_every_method_is_planned_on_every_set():
-    planned = table_1.planned()
-    assert len(planned) == 36
-    assert planned["REFIL on 3-8sz"].options.steps == 100_000
-    assert {(made.method, made.env) for made in planned.values()} == {(m, e) for m in table_1.PAPER for e in table_1.STEPS}
-    assert all(made.options.batch == 32 and made.options.buffer == 5000 for made in planned.values())
+def test_every_method_runs_on_every_task_set():
+    runs = table_1.runs()
+    assert len(runs) == 36
+    assert runs["REFIL on 3-8sz"].train.steps == 100_000
+    expected = {(method, env) for method in table_1.METHODS for env in table_1.STEPS}
+    assert {(made.method.name, made.env.name) for made in runs.values()} == expected
+    assert all(made.algorithm.batch == 32 and made.algorithm.buffer == 5000 for made in runs.values())
 
 
-def test_a_row_says_what_the_metrics_say(tmp_path):
+def test_a_row_summarizes_the_metrics(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
     learned = {"td_loss": 0.5, "target_variance": 2.0, "peak_bytes": 2_500_000_000}
-    run.append(
+    run.append_metrics(
         [
             {"updates": 0, "env_steps": 8, "seconds": 30.0, "peak_bytes": 1_000_000_000, "win_rate": 0.0},
             {"updates": 100, "env_steps": 1000, "seconds": 40.0} | learned,
@@ -30,7 +31,7 @@ def test_a_row_says_what_the_metrics_say(tmp_path):
 def test_a_short_run_is_timed_from_its_first_line(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
     learned = {"td_loss": 0.5, "target_variance": 2.0, "win_rate": 0.25, "return_mean": 7.124}
-    run.append(
+    run.append_metrics(
         [
             {"updates": 0, "env_steps": 1000, "seconds": 30.0, "win_rate": 0.0},
             {"updates": 100, "env_steps": 5000, "seconds": 32.0} | learned,
@@ -41,10 +42,10 @@ def test_a_short_run_is_timed_from_its_first_line(tmp_path):
 
 def test_the_table_ends_with_random_actions(tmp_path, monkeypatch):
     monkeypatch.setattr(table_1, "STEPS", {"2m_vs_2m": 100})
-    monkeypatch.setattr(table_1, "TRIED", 2)
+    monkeypatch.setattr(table_1, "RANDOM_EPISODES", 2)
     run = run_dir.create(tmp_path / "run", small(log_every=2))
-    assert trainer.run(run.experiment, run)
-    lines = table_1.conclude({"ours": run}, tmp_path).read_text().splitlines()
+    assert trainer.train(run.config, run).finished
+    lines = table_1.report({"ours": run}, tmp_path).read_text().splitlines()
     assert len(lines) == 4
     assert len({line.count("|") for line in lines}) == 1
     assert lines[-1].startswith("| random actions on 2m_vs_2m | |")

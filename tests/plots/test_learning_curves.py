@@ -1,4 +1,4 @@
-"""Curves of runs, from metrics worked by hand."""
+"""Learning curves, from metrics worked out by hand."""
 
 import numpy as np
 import pytest
@@ -9,22 +9,22 @@ from refil.storage import run_dir
 from tests.tiny_runs import small
 
 
-def made_up(path, points) -> run_dir.Run:
+def made_up(path, points) -> run_dir.RunDir:
     run = run_dir.create(path, small())
-    run.append([{"seed": seed, "env_steps": steps, "win_rate": rate} for seed, steps, rate in points])
+    run.append_metrics([{"seed": seed, "env_steps": steps, "win_rate": rate} for seed, steps, rate in points])
     return run
 
 
-def test_seeds_are_read_on_a_common_grid_up_to_where_all_have_come(tmp_path):
+def test_seeds_are_interpolated_on_a_common_grid_that_all_have_reached(tmp_path):
     run = made_up(tmp_path / "run", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 200, 0.5)])
-    run.append([{"seed": 0, "env_steps": 50, "loss": 1.0}])  # a line without an evaluation
+    run.append_metrics([{"seed": 0, "env_steps": 50, "loss": 1.0}])  # a line without an evaluation
     steps, curves = learning_curves.seed_curves([run])
     assert steps[-1] == 100
     np.testing.assert_allclose(curves[0], steps / 100)
     np.testing.assert_allclose(curves[1], 0.5)
 
 
-def test_the_figure_has_a_line_and_a_band_for_each_run_of_several_seeds(tmp_path):
+def test_the_figure_has_a_curve_per_label_and_a_band_for_several_seeds(tmp_path):
     several = made_up(tmp_path / "a", [(0, 0, 0.0), (0, 100, 1.0), (1, 0, 0.5), (1, 100, 0.5)])
     single = made_up(tmp_path / "b", [(0, 0, 0.0), (0, 100, 1.0)])
     (axes,) = learning_curves.draw({"one": [several], "two": [single]}).axes
@@ -33,7 +33,7 @@ def test_the_figure_has_a_line_and_a_band_for_each_run_of_several_seeds(tmp_path
     np.testing.assert_allclose(axes.lines[0].get_ydata()[-1], 0.75)
 
 
-def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
+def test_runs_with_the_same_label_form_one_curve(tmp_path):
     first, second = (made_up(tmp_path / str(rate), [(0, 0, rate), (0, 100 + int(rate), rate)]) for rate in (0.0, 1.0))
     (axes,) = learning_curves.draw({"both": [first, second]}).axes
     assert [line.get_label() for line in axes.lines] == ["both (2 seeds)"]
@@ -41,9 +41,9 @@ def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 0.5)
 
 
-def test_pictures_side_by_side_have_their_own_lines(tmp_path):
+def test_panels_have_their_own_curves(tmp_path):
     low, high = (made_up(tmp_path / str(rate), [(0, 0, rate), (0, 100, rate)]) for rate in (0.25, 0.75))
-    axes = learning_curves.draw_beside({"a": {"one": [low]}, "b": {"one": [high], "two": [low]}}).axes
+    axes = learning_curves.draw_panels({"a": {"one": [low]}, "b": {"one": [high], "two": [low]}}).axes
     assert [each.get_title() for each in axes] == ["a", "b"]
     assert [[line.get_ydata()[-1] for line in each.lines] for each in axes] == [[0.25], [0.75, 0.25]]
 
@@ -53,7 +53,7 @@ def test_a_run_without_evaluations_is_refused(tmp_path):
         learning_curves.seed_curves([made_up(tmp_path / "run", [])])
 
 
-def test_the_table_has_what_was_won_in_the_last_tenth(tmp_path):
+def test_the_table_has_the_win_rate_over_the_last_tenth(tmp_path):
     ends = ((0, 0.25), (1, 0.75))
     first, second = (made_up(tmp_path / str(s), [(s, 10**5 * n, end * (n >= 9)) for n in range(11)]) for s, end in ends)
     assert list(learning_curves.table({"ours": [first, second]}))[-1] == "| ours | 1 | 25%, 75% | 50% | 25% to 75% | 8% |"

@@ -1,4 +1,4 @@
-"""Tasks ranked, from shares worked by hand."""
+"""Ranked tasks, from win rates worked out by hand."""
 
 import numpy as np
 import pytest
@@ -11,34 +11,34 @@ from tests.tiny_runs import small
 
 def test_tasks_are_ranked_by_their_mean_over_seeds(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
-    run.keep_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
+    run.write_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
     (axes,) = tasks_ranked.draw({"ours": [run]}).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.5 + 1.0) / 2, (0.9 + 0.0) / 2, (0.1 + 0.2) / 2])
     assert axes.lines[0].get_label() == "ours (2 seeds)"
 
 
-def test_runs_of_one_label_are_one_line_of_all_their_seeds(tmp_path):
+def test_runs_with_the_same_label_form_one_curve(tmp_path):
     both = [run_dir.create(tmp_path / name, small()) for name in "ab"]
     for run, won in zip(both, ({"2s": [2], "3s": [8]}, {"2s": [6], "3s": [0]}), strict=True):
-        run.keep_by_task(10, won)
+        run.write_by_task(10, won)
     (axes,) = tasks_ranked.draw({"ours": both}).axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.2 + 0.6) / 2, (0.8 + 0.0) / 2])
 
 
-def test_runs_of_one_label_with_other_tasks_are_refused(tmp_path):
+def test_runs_with_the_same_label_and_other_tasks_are_refused(tmp_path):
     both = [run_dir.create(tmp_path / name, small()) for name in "ab"]
     for run, task in zip(both, ("2s", "3s"), strict=True):
-        run.keep_by_task(10, {task: [2]})
-    with pytest.raises(RefilError, match="'ours' have played different tasks"):
+        run.write_by_task(10, {task: [2]})
+    with pytest.raises(RefilError, match="'ours' have different tasks"):
         tasks_ranked.draw({"ours": both})
 
 
-def test_a_run_whose_tasks_were_not_played_is_refused(tmp_path):
+def test_a_run_without_evaluation_by_task_is_refused(tmp_path):
     with pytest.raises(RefilError, match="--by-task"):
         tasks_ranked.draw({"ours": [run_dir.create(tmp_path / "run", small())]})
 
 
-def test_the_table_says_how_far_it_falls_off(tmp_path):
+def test_the_table_has_the_best_and_the_median_task(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
-    run.keep_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
+    run.write_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
     assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 75% | 50% | 2 of 3 |"

@@ -1,10 +1,9 @@
-"""A run's folder."""
+"""The folder of a run."""
 
 import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -13,87 +12,139 @@ import pytest
 
 from refil.errors import RefilError
 from refil.storage import run_dir
+from refil.training import flags
 from tests.tiny_runs import small
 
-TREE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
+STATE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
 
 
 @pytest.fixture
-def run(tmp_path) -> run_dir.Run:
-    made = run_dir.create(tmp_path / "run", small())
-    made.restart()
-    return made
+def run(tmp_path) -> run_dir.RunDir:
+    created = run_dir.create(tmp_path / "run", small())
+    created.archive_unsaved()
+    return created
 
 
-def test_saving_remembers_how_long_the_metrics_were(run):
-    run.append([{"line": 1}])
-    run.save(TREE, seconds=1.5, metrics_bytes=run.metrics_bytes)
-    run.append([{"line": 2}])
-    tree, seconds = run.restore(TREE)
+def save(run: run_dir.RunDir, **changes) -> None:
+    run.save_checkpoint(STATE, small(**changes), seconds=1.5, metrics_bytes=run.metrics_bytes)
+
+
+def save_models(run: run_dir.RunDir, config) -> None:
+    models = jax.vmap(config.build().method.init)(jax.random.split(jax.random.key(0), 2))
+    run.save_models(models, [3, 4], config)
+
+
+def test_metrics_logged_after_the_checkpoint_are_cut_off_on_resume(run):
+    run.append_metrics([{"line": 1}])
+    save(run)
+    run.append_metrics([{"line": 2}])
+    state, seconds = run.load_checkpoint(STATE, small())
     assert seconds == 1.5
     assert run.metrics() == [{"line": 1}]
-    np.testing.assert_array_equal(tree["a"], TREE["a"])
+    np.testing.assert_array_equal(state["a"], STATE["a"])
 
 
-def test_a_line_cut_off_by_a_crash_is_no_line(run):
-    run.append([{"line": 1}])
+def test_a_line_cut_off_by_a_crash_is_ignored(run):
+    run.append_metrics([{"line": 1}])
     with (run.path / run_dir.METRICS).open("a") as file:
         file.write('{"line": 2')
     assert run.metrics() == [{"line": 1}]
 
 
-def test_metrics_shorter_than_when_saved_are_refused(run):
-    run.append([{"line": 1}])
-    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
-    (run.path / run_dir.METRICS).write_text("")
-    with pytest.raises(RefilError, match="do not belong together"):
-        run.restore(TREE)
+@pytest.mark.parametrize("content", ["", '{"line": 1}', '{"line": 123456}\n{"line": 2}\n'], ids=["empty", "short", "other"])
+def test_metrics_are_never_cut_within_a_line(run, content):
+    run.append_metrics([{"line": 1}])
+    save(run)
+    (run.path / run_dir.METRICS).write_text(content)
+    with pytest.raises(RefilError, match=r"does not match checkpoint.safetensors: no line ends at byte 12"):
+        run.load_checkpoint(STATE, small())
+    assert (run.path / run_dir.METRICS).read_text() == content
 
 
-def test_what_was_there_when_all_begins_anew_is_kept(run):
-    assert run.restart() is None
+def test_a_checkpoint_of_another_config_is_refused_with_the_option_and_both_values(run):
+    save(run)
+    with pytest.raises(RefilError, match=r"was saved with algorithm.lr 0.0005, but the config has algorithm.lr 0.1"):
+        run.load_checkpoint(STATE, small(lr=0.1))
+    with pytest.raises(RefilError, match=r"method.name refil, but the config has method.name qmix_attention"):
+        run.load_checkpoint(STATE, small("qmix_attention"))
+
+
+def test_a_checkpoint_of_other_steps_and_output_is_loaded(run):
+    save(run)
+    run.load_checkpoint(STATE, small(steps=999, log_every=3, compact_checkpoints=True))
+
+
+def test_the_config_is_compared_before_shapes(run):
+    save(run)
+    with pytest.raises(RefilError, match=r"algorithm.buffer 20, but the config has algorithm.buffer 30"):
+        run.load_checkpoint({"a": np.zeros(9)}, small(buffer=30))
+
+
+def test_resuming_under_other_flags_warns(run, monkeypatch):
+    save(run)
+    monkeypatch.setattr(flags, "effective", lambda: {"jax": "99"})
+    with pytest.warns(UserWarning, match="was saved with jax '.*', not '99'"):
+        run.load_checkpoint(STATE, small())
+
+
+def test_files_of_a_start_without_checkpoint_are_archived(run):
+    assert run.archive_unsaved() is None
     for number in (1, 2):
-        run.append([{"line": number}])
-        assert run.restart() == run.path / f"earlier_{number}"
+        run.append_metrics([{"line": number}])
+        assert run.archive_unsaved() == run.path / f"aborted_{number}"
         assert run.metrics() == []
-        assert json.loads((run.path / f"earlier_{number}" / run_dir.METRICS).read_text()) == {"line": number}
+        assert json.loads((run.path / f"aborted_{number}" / run_dir.METRICS).read_text()) == {"line": number}
 
 
-def test_metrics_whose_run_was_left_away_are_not_taken_for_a_start(run):
-    run.append([{"line": 1}])
+def test_metrics_of_a_run_whose_checkpoint_was_deleted_are_kept(run):
+    run.append_metrics([{"line": 1}])
     (run.path / run_dir.UNSAVED).unlink()
-    with pytest.raises(RefilError, match=r"no training.safetensors to go on from.*--config .*config.json --out"):
-        run.restart()
+    with pytest.raises(RefilError, match=r"no checkpoint.safetensors to resume from; .*--config .*config.json --out"):
+        run.archive_unsaved()
     assert run.metrics() == [{"line": 1}]
 
 
-def test_metrics_are_on_the_disk_before_what_counts_on_them(run, monkeypatch):
+def test_a_run_of_version_0_1_is_not_resumed(run):
+    run.append_metrics([{"line": 1}])
+    (run.path / run_dir.UNSAVED).unlink()
+    (run.path / run_dir.OLD_CHECKPOINT).write_text("")
+    with pytest.raises(RefilError, match=r"training.safetensors was written by refil 0.1 and cannot be resumed"):
+        run.archive_unsaved()
+
+
+def test_metrics_are_flushed_before_the_checkpoint_that_refers_to_them(run, monkeypatch):
     written = []
     monkeypatch.setattr(os, "fsync", lambda file: written.append(Path(os.readlink(f"/proc/self/fd/{file}")).name))
-    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
-    assert written == [run_dir.METRICS, f".{run_dir.TRAINING}.part"]
+    save(run)
+    assert written == [run_dir.METRICS, f".{run_dir.CHECKPOINT}.part"]
 
 
-def test_a_line_after_the_last_save_is_told_from_none(run):
-    run.append([{"line": 1}])
-    assert not run.saved_to_the_end
-    run.save(TREE, seconds=0.0, metrics_bytes=run.metrics_bytes)
-    assert run.saved_to_the_end
-    run.append([{"line": 2}])
-    assert not run.saved_to_the_end
-    (run.path / run_dir.TRAINING).unlink()
-    assert run.saved_to_the_end  # nothing says otherwise: models and what to go on from have been left away
+def test_a_run_is_complete_if_nothing_was_logged_after_its_checkpoint(run):
+    run.append_metrics([{"line": 1}])
+    assert not run.is_complete
+    save(run)
+    assert run.is_complete
+    run.append_metrics([{"line": 2}])
+    assert not run.is_complete
+    (run.path / run_dir.CHECKPOINT).unlink()
+    assert run.is_complete  # assumed where the checkpoint was deleted
 
 
-def test_a_folder_that_holds_a_run_is_not_taken_again(run):
-    run.append([{"line": 1}])
-    with pytest.raises(RefilError, match=r"holds a run already.*--resume"):
+def test_the_number_of_uncompressed_episodes_is_stored(run):
+    save(run)
+    assert run.num_uncompressed is None
+    run.save_checkpoint(STATE, small(), 0.0, run.metrics_bytes, num_uncompressed=16)
+    assert run.num_uncompressed == 16
+
+
+def test_a_folder_that_holds_a_run_is_not_used_again(run):
+    run.append_metrics([{"line": 1}])
+    with pytest.raises(RefilError, match=r"already holds a run.*--resume"):
         run_dir.create(run.path, small())
 
 
-def test_a_folder_in_which_nothing_has_come_of_a_run_is_as_good_as_new(run):
-    other = replace(small(), options=replace(small().options, lr=0.1))
-    assert run_dir.create(run.path, other).experiment == other
+def test_a_folder_in_which_nothing_was_logged_is_used_again(run):
+    assert run_dir.create(run.path, small(lr=0.1)).config == small(lr=0.1)
 
 
 def test_a_file_is_no_folder(tmp_path):
@@ -111,13 +162,13 @@ def test_an_unwritable_folder_is_refused(tmp_path):
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(RefilError, match="holds no run"):
-        run_dir.existing(tmp_path)
+        run_dir.open_run(tmp_path)
 
 
-def test_a_lock_keeps_others_out_and_dies_with_its_process(tmp_path):
+def test_a_lock_keeps_others_out_and_ends_with_its_process(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from refil import runs\n"
-        "with runs.locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)\n"
+        "import sys, time; from pathlib import Path; from refil.storage import run_dir\n"
+        "with run_dir.locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)\n"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "held\n"
@@ -131,14 +182,22 @@ def test_a_lock_keeps_others_out_and_dies_with_its_process(tmp_path):
 
 def test_the_config_is_json_that_reads_back(run):
     assert json.loads(Path(run.path / run_dir.CONFIG).read_text())["env"]["agents"] == 3
-    assert run.experiment == small()
+    assert run.config == small()
 
 
-def test_what_other_models_won_by_task_is_forgotten(tmp_path):
-    run = run_dir.create(tmp_path / "run", small())
-    run.keep_by_task(4, {"a": [1, 2]})
+def test_models_are_loaded_for_the_config_they_were_trained_with(run):
+    save_models(run, small())
+    like = jax.eval_shape(small().build().method.init, jax.random.key(0))
+    assert run.seeds == [3, 4]
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(run.load_models(like))} == {2}
+    run.write_config(small(batch=4))
+    with pytest.raises(RefilError, match=r"model_seed_3.* with algorithm.batch 5, but the config has algorithm.batch 4"):
+        run.load_models(like)
+
+
+def test_win_rates_by_task_are_deleted_with_the_models_they_belong_to(run):
+    run.write_by_task(4, {"a": [1, 2]})
     assert run.by_task() == {"a": [0.25, 0.5]}
-    models = jax.vmap(run.experiment.build().method.init)(jax.random.split(jax.random.key(0), 1))
-    run.save_models(models, [0], run.experiment)
+    save_models(run, small())
     with pytest.raises(RefilError, match="--by-task"):
         run.by_task()

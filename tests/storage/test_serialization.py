@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are replaced atomically."""
 
 import resource
 
@@ -11,13 +11,13 @@ from refil.storage import serialization
 TREE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
 
 
-def test_arrays_come_back_as_they_were(tmp_path):
+def test_arrays_are_read_back_unchanged(tmp_path):
     serialization.write_arrays(tmp_path / "x", TREE, {"note": "hello"})
-    tree, notes = serialization.read_arrays(tmp_path / "x", TREE)
-    assert notes == {"note": "hello"}
+    tree, metadata = serialization.read_arrays(tmp_path / "x", TREE)
+    assert metadata == {"note": "hello"}
     np.testing.assert_array_equal(tree["a"], TREE["a"])
     assert tree["b"]["d"] == 7
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]  # no part of a file stays behind
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]  # no temporary file is left
 
 
 @pytest.mark.parametrize("keep", [0, 5, 100, 250])
@@ -29,18 +29,18 @@ def test_a_truncated_file_is_refused(tmp_path, keep):
         serialization.read_arrays(tmp_path / "x", TREE)
 
 
-def test_any_flipped_byte_is_noticed(tmp_path):
+def test_any_flipped_byte_is_detected(tmp_path):
     serialization.write_arrays(tmp_path / "x", TREE, {"note": "hello"})
     content = (tmp_path / "x").read_bytes()
-    for place in range(len(content)):
+    for position in range(len(content)):
         broken = bytearray(content)
-        broken[place] ^= 0x01
+        broken[position] ^= 0x01
         (tmp_path / "x").write_bytes(bytes(broken))
         try:
-            tree, notes = serialization.read_arrays(tmp_path / "x", TREE)
+            tree, metadata = serialization.read_arrays(tmp_path / "x", TREE)
         except RefilError:
             continue
-        assert notes == {"note": "hello"}  # white space in the header may change without harm
+        assert metadata == {"note": "hello"}  # white space in the header may change without harm
         np.testing.assert_array_equal(tree["a"], TREE["a"])
 
 
@@ -48,7 +48,15 @@ def test_a_foreign_file_is_refused(tmp_path):
     from safetensors.numpy import save_file
 
     save_file({"a": np.zeros(3)}, tmp_path / "x")
-    with pytest.raises(RefilError, match="not written by this version"):
+    with pytest.raises(RefilError, match="is not a checkpoint or model of refil"):
+        serialization.read_arrays(tmp_path / "x", TREE)
+
+
+def test_a_file_of_version_0_1_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros(3)}, tmp_path / "x", {"refil 1": "{}"})
+    with pytest.raises(RefilError, match=r"x was written by refil 0.1, whose checkpoints and models this version cannot read$"):
         serialization.read_arrays(tmp_path / "x", TREE)
 
 
@@ -60,8 +68,8 @@ def test_a_file_of_other_shapes_is_refused_by_name(tmp_path):
         serialization.read_arrays(tmp_path / "x", TREE | {"e": np.zeros(3, np.float32)})
 
 
-def test_a_disk_that_takes_no_more_leaves_the_old_file(tmp_path):
-    """A limit on file sizes stands for a full disk: writing stops in the middle."""
+def test_the_old_file_survives_a_full_disk(tmp_path):
+    """A limit on file sizes stands in for a full disk: writing stops in the middle."""
     serialization.write_atomic(tmp_path / "x", b"old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))

@@ -1,8 +1,9 @@
-"""What is to be trained, by name."""
+"""The config of a run."""
 
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import pytest
@@ -10,132 +11,204 @@ import pytest
 from refil.envs import group_matching
 from refil.errors import RefilError
 from refil.nn.mixers import Vdn
-from refil.training import config as experiment
-from refil.types import Method, Model, Observation
+from refil.storage import run_dir
+from refil.training import config as configs
+from refil.training import flags
+from refil.types import Method, Observation
 from tests import tiny_envs
 from tests.tiny_runs import small
 
+RESULTS = Path(__file__).parent.parent.parent / "results"
+PUBLISHED = sorted(path.parent for path in RESULTS.rglob("config.json"))
+USER_ENV = '"""Mine."""\nfrom tests.tiny_envs import Config, build\n'
 
-def test_the_papers_settings_lie_under_the_options():
-    options = experiment.default("group_matching", "refil").options
-    assert (options.buffer, options.epsilon_steps, options.eval_every, options.eval_episodes) == (2000, 5000, 10_000, 80)
-    method = options.method
+
+def test_environments_choose_the_papers_settings():
+    config = configs.default("group_matching", "refil")
+    assert (config.algorithm.buffer, config.algorithm.epsilon_steps) == (2000, 5000)
+    assert (config.train.eval_every, config.train.eval_episodes) == (10_000, 80)
+    method = config.method.options
     assert (method.size, method.recurrent, method.mixer, method.last_action) == (64, False, "linear", False)
+    battle = configs.default("3-8sz", "refil")
+    assert (battle.train.steps, battle.algorithm.buffer, battle.algorithm.epsilon_steps) == (10_000_000, 5000, 500_000)
+    assert (battle.method.options.size, battle.method.options.recurrent, battle.method.options.mixer) == (
+        128,
+        True,
+        "attention",
+    )
 
 
-def test_the_device_is_set_before_anything_is_built_and_once(monkeypatch):
+def test_an_environment_without_defaults_gets_neutral_ones(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(USER_ENV)
+    config = configs.default(str(path), "refil")
+    assert (config.train.steps, config.train.eval_every, config.train.eval_episodes) == (1_000_000, 10_000, 100)
+    assert (config.algorithm.buffer, config.algorithm.epsilon_steps, config.algorithm.pack) == (5000, 50_000, (0.5,))
+    method = config.method.options
+    assert (method.size, method.recurrent, method.last_action, method.mixer) == (64, True, True, "attention")
+
+
+def test_with_options_sorts_options_into_their_groups():
+    config = configs.default("group_matching", "refil")
+    changed = config.with_options({"agents": 3}, {"groups": 3}, steps=500, batch=7, log_every=9)
+    assert changed.env.options.agents == changed.method.options.groups == 3
+    assert (changed.train.steps, changed.algorithm.batch, changed.output.log_every) == (500, 7, 9)
+    with pytest.raises(RefilError, match="unknown option 'step'; did you mean 'steps'"):
+        config.with_options(step=5)
+    with pytest.raises(RefilError, match="env has no option 'agent'; available: agents"):
+        config.with_options({"agent": 5})
+    with pytest.raises(RefilError, match=r"train.steps must be from 1 to 1,000,000,000, not 0"):
+        config.with_options(steps=0)
+
+
+def test_jax_is_configured_once_before_anything_is_built(monkeypatch):
     usual = os.environ["XLA_FLAGS"]
     monkeypatch.setenv("XLA_FLAGS", usual)
-    asked, seen, build = small(), [], group_matching.build
-    asked = replace(asked, options=replace(asked.options, deterministic=True))
-    monkeypatch.setattr(group_matching, "build", lambda config: seen.append(os.environ["XLA_FLAGS"]) or build(config))
-    asked.build()
-    asked.build()
-    assert seen == 2 * [f"{usual} {experiment.SAME_BYTES}"]
+    config, seen, build = small(deterministic=True), [], group_matching.build
+    monkeypatch.setattr(group_matching, "build", lambda options: seen.append(os.environ["XLA_FLAGS"]) or build(options))
+    config.build()
+    config.build()
+    assert seen == 2 * [f"{usual} {flags.DETERMINISTIC}"]
 
 
-def test_what_is_wrong_in_a_file_of_ones_own_is_not_told_of_the_config(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text('"""Mine."""\nfrom tests.tiny_envs import Config, build\n')
-    text = experiment.default(str(path), "refil").to_json()
-    path.write_text("raise KeyError('mine')")
-    with pytest.raises(KeyError, match="mine"):
-        experiment.read(text, "config.json")
+def test_a_config_reads_back_from_json():
+    text = small().to_json()
+    assert json.loads(text)["version"] == 2
+    assert configs.read(text, "here") == small()
 
 
-def test_when_to_stop_is_not_kept():
-    assert experiment.read(small(stop_after=1.0).to_json(), "here") == small()
+def test_stop_after_is_not_stored():
+    assert configs.read(small(stop_after=1.0).to_json(), "here") == small()
 
 
-def test_another_environment_or_method_is_another_experiment():
-    saved = small()
-    assert experiment.differences(saved, saved) == {}
-    assert experiment.differences(saved, small(lr=0.1)) == {"--lr": (5e-4, 0.1)}
-    assert experiment.differences(saved, small("qmix_attention")) == {"--method": ("refil", "qmix_attention")}
-    battles = replace(experiment.default("3-8sz", "refil"), options=saved.options)
-    assert experiment.differences(battles, saved) == {"ENV": ("3-8sz", "group_matching")}
-
-
-def test_an_environment_of_ones_own_gets_starcrafts_settings(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text('"""Mine."""\nfrom tests.tiny_envs import Config, build\n')
-    options = experiment.default(str(path), "refil").options
-    assert (options.steps, options.buffer, options.epsilon_steps) == (10_000_000, 5000, 500_000)
-    assert (options.method.size, options.method.recurrent, options.method.mixer) == (128, True, "attention")
-
-
-def test_an_experiment_reads_back_from_json():
-    assert experiment.read(small().to_json(), "here") == small()
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_published_runs_can_be_read(path):
+    run = run_dir.open_run(path)
+    stored, config = json.loads((path / "config.json").read_text()), run.config
+    if "version" not in stored:
+        assert (stored["env"]["name"], stored["method"]["name"]) == (config.env.name, config.method.name)
+        assert (stored["steps"], stored["batch"], stored["log_every"]) == (
+            config.train.steps,
+            config.algorithm.batch,
+            config.output.log_every,
+        )
+        assert stored["max_norm"] == config.algorithm.max_grad_norm
+        assert tuple(stored.get("fold", config.algorithm.pack)) == config.algorithm.pack
+        assert stored.get("condense", False) == config.output.compact_checkpoints
+    assert configs.read(config.to_json(), "again") == replace(config, output=replace(config.output, stop_after=None))
+    assert all({"seed", "env_steps"} <= line.keys() for line in run.metrics())
+    assert any("win_rate" in line for line in run.metrics())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_text_that_is_no_config_is_refused_with_its_source(text):
     with pytest.raises(RefilError, match="here is not a config of refil"):
-        experiment.read(text, "here")
+        configs.read(text, "here")
 
 
 @pytest.mark.parametrize(
-    ("method", "says"),
+    ("method", "message"),
     [
-        ({"name": "nothing"}, "here: refil.methods has no 'nothing'"),
+        ({"name": "nothing"}, "here: unknown method 'nothing'"),
         ({"name": "away.py"}, "here: there is no file .*/away.py"),
-        ({"name": "refil", "groups": None}, "here: --method.groups should be of type int, not null"),
-        ({"name": "refil", "mixer": "none"}, "here: --method.mixer should be one of attention, linear, not none"),
+        ({"name": "refil", "groups": None}, "here: method.groups should be of type int, not null"),
+        ({"name": "refil", "mixer": "none"}, "here: method.mixer should be one of attention, linear, not none"),
     ],
 )
-def test_a_config_of_what_cannot_be_is_refused_with_its_source(method, says):
-    with pytest.raises(RefilError, match=says):
-        experiment.read(json.dumps({"env": {"name": "group_matching"}, "method": method}), "here")
+def test_an_impossible_config_is_refused_with_its_source(method, message):
+    with pytest.raises(RefilError, match=message):
+        configs.read(json.dumps({"version": 2, "env": {"name": "group_matching"}, "method": method}), "here")
 
 
-def test_a_run_may_go_on_with_other_steps_but_not_with_another_learning_rate():
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 3}, "here: the config has version 3; this version of refil reads 1 and 2"),
+        ({"trane": {}}, "here: the config has no section 'trane'; available: env, method, algorithm, train, output"),
+        ({"train": {"step": 1}}, "here: train has no option 'step'; available: "),
+    ],
+)
+def test_unknown_versions_sections_and_options_are_refused(changes, message):
+    with pytest.raises(RefilError, match=message):
+        configs.read(json.dumps(json.loads(small().to_json()) | changes), "here")
+
+
+def test_errors_in_a_user_file_are_not_blamed_on_the_config(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(USER_ENV)
+    text = configs.default(str(path), "refil").to_json()
+    path.write_text("raise KeyError('mine')")
+    with pytest.raises(KeyError, match="mine"):
+        configs.read(text, "config.json")
+
+
+def test_differences_name_options_or_only_the_plug_ins():
     saved = small()
-    asked = replace(saved, options=replace(saved.options, steps=500, tensorboard=True))
-    assert experiment.continued(saved, asked) == asked
-    with pytest.raises(RefilError, match=r"another --lr \(0.1 instead of 0.0005\); only --steps"):
-        experiment.continued(saved, replace(saved, options=replace(saved.options, lr=0.1)))
-    other = replace(saved, options=replace(saved.options, method=replace(saved.options.method, groups=3)))
-    with pytest.raises(RefilError, match=r"--method.groups"):
-        experiment.continued(saved, other)
+    assert configs.differences(saved, saved) == {}
+    assert configs.differences(saved, small(lr=0.1)) == {"algorithm.lr": (5e-4, 0.1)}
+    assert configs.differences(saved, small("qmix_attention")) == {"method.name": ("refil", "qmix_attention")}
+    assert configs.differences(configs.default("3-8sz", "refil"), saved) == {"env.name": ("3-8sz", "group_matching")}
+
+
+def test_a_run_resumes_with_other_steps_and_output_but_nothing_else():
+    saved = small()
+    config = saved.with_options(steps=500, tensorboard=True, log_every=3)
+    assert configs.resumed(saved, config) == config
+    with pytest.raises(RefilError, match=r"algorithm.lr 0.1 instead of 0.0005; only train.steps, output.log_every"):
+        configs.resumed(saved, small(lr=0.1))
+    with pytest.raises(RefilError, match=r"method.groups 3 instead of 2"):
+        configs.resumed(saved, saved.with_options(method_options={"groups": 3}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 5}, r"train.steps 5 is less than one episode \(6 steps\)"),
+        ({"batch": 21}, "algorithm.batch 21 is larger than algorithm.buffer 20"),
+        ({"envs": 21}, "train.envs 21 is larger than algorithm.buffer 20"),
+    ],
+)
+def test_sizes_that_contradict_each_other_are_refused(changes, message):
+    with pytest.raises(RefilError, match=message):
+        small(**changes).build()
 
 
 class Mortal(tiny_envs.Counting):
-    """The counting world, whose third entity dies at once."""
+    """The counting environment, whose third entity is dead."""
 
     def observe(self, state) -> Observation:
         seen = super().observe(state)
-        return replace(seen, alive=seen.alive.at[2].set(False))
+        return replace(seen, alive=seen.present.at[2].set(False))
 
 
-def test_the_dead_can_be_taken_out():
+def test_dead_entities_can_be_masked():
     env = tiny_envs.build(tiny_envs.Config())
-    mortal = experiment.WithoutDead(Mortal(env.spec, env.tasks))
-    state = mortal.reset(2, jax.random.key(0))
-    obs = mortal.observe(state)
+    masked = configs.MaskDead(Mortal(env.spec, env.tasks))
+    obs = masked.observe(masked.reset(2, jax.random.key(0)))
     assert obs.present.tolist() == [True, True, False]
     assert not obs.visible[:, 2].any()
-    assert mortal.spec == env.spec
+    assert masked.spec == env.spec
     assert small(mask_dead=True).build().env.spec == small().build().env.spec
 
 
 class Counted(Vdn):
-    """A mixer with a number that is not said not to be learned."""
+    """A mixer with a number that is not declared static."""
 
     size: int = 3
 
 
-def counting(key) -> Model:
+def integer_model(key):
     return replace(small().build().method.init(key), mixer=Counted())
 
 
 @pytest.mark.parametrize(
-    ("method", "says"),
+    ("method", "message"),
     [
-        (None, "build of mine gave NoneType instead of refil.types.Method"),
-        (Method(lambda key: (key, key), lambda *given: given), "init of mine gave tuple instead of refil.types.Model"),
-        (Method(counting, lambda *given: given), r"mine has int32 in .mixer.size; .*static=True"),
+        (None, "build of mine returned NoneType instead of refil.types.Method"),
+        (Method(lambda key: (key, key), lambda *given: given), "init of mine returned tuple, which has no attribute 'utility'"),
+        (Method(integer_model, lambda *given: given), r"the model of mine has int32 in .mixer.size; .*static=True"),
     ],
 )
-def test_what_is_no_method_is_refused(method, says):
-    with pytest.raises(RefilError, match=says):
-        experiment.check_method(method, "mine")
+def test_an_object_that_is_no_method_is_refused(method, message):
+    with pytest.raises(RefilError, match=message):
+        configs.check_method(method, "mine")

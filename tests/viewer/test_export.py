@@ -1,4 +1,4 @@
-"""The page plays in a real browser; pictures and films are what they say."""
+"""The replay page in a real browser, pictures and animations."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def clip(title: str, frames: int = 40) -> Clip:
-    """Two bodies walk to the east; one is gone after half the way."""
+    """Return a clip in which a unit moves east and another one disappears halfway."""
     scenes = []
     for frame in range(frames):
         bodies = [Circle("ally 0", 2 + 0.1 * frame, 8, 0.5, "#0000ff", "s", 0.0, ((1 - frame / frames, "#00ff00"),))]
@@ -60,18 +60,18 @@ def page(browser, tmp_path):
     context.close()
 
 
-def test_it_loads_and_lists_the_episodes(page):
+def test_the_page_loads_and_lists_the_episodes(page):
     assert page.locator("#list button").all_inner_texts() == ["first", "second"]
     assert page.evaluate("shown.names") == ["ally 0", "enemy 1"]
     assert page.inner_text("#note") == "step 0"
 
 
-def test_it_draws(page):
+def test_the_page_draws(page):
     colors = "[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]"
     assert page.evaluate(colors)[:3] == [0, 0, 255]
 
 
-def test_it_plays_to_the_end_and_pauses(page):
+def test_the_page_plays_to_the_end_and_pauses(page):
     page.click("#play")
     assert page.inner_text("#play") == "Pause"
     page.wait_for_function("shown.frame === 39")
@@ -84,20 +84,20 @@ def test_it_plays_to_the_end_and_pauses(page):
     assert page.evaluate("shown.frame") == held
 
 
-def test_a_picture_that_began_before_the_click_shows_the_start(page):
+def test_a_frame_requested_before_the_click_shows_the_start(page):
     assert page.evaluate("setPlaying(true), advance(since - 10), shown.frame") == 0
     page.wait_for_function("shown.frame > 0")
 
 
-def test_it_plays_faster_where_told(page):
+def test_the_page_plays_at_the_chosen_speed(page):
     page.clock.install()  # the page's own clock: how busy the machine is does not matter
     page.select_option("#speed", "4")
     page.click("#play")
     page.clock.run_for(500)
-    assert page.evaluate("shown.frame") == 39  # half of that at plain speed
+    assert page.evaluate("shown.frame") == 39  # half of that at normal speed
 
 
-def test_one_that_dies_disappears(page):
+def test_a_unit_that_dies_disappears(page):
     assert "enemy 1" in page.evaluate("shown.names")
     page.locator("#scrub").fill("30")
     assert page.evaluate("shown.names") == ["ally 0"]
@@ -121,11 +121,11 @@ def test_keys_step_and_play(page):
     assert page.inner_text("#play") == "Pause"
 
 
-def test_words_of_a_scene_cannot_break_the_page():
+def test_text_in_a_scene_cannot_break_the_page():
     assert export.page([clip("x")]).count("</script>") == 2
 
 
-def test_films_and_pictures(tmp_path: Path):
+def test_animations_and_pictures_show_the_scenes(tmp_path: Path):
     from PIL import Image
 
     export.write([clip("x")], None, tmp_path / "film.gif", tmp_path / "picture.png")

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int, Int8
 
-from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
 from refil.nn.layers import masked_softmax
+from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
 
 
 def fits(views: Array, size: int, heads: int, value_dim: int) -> bool:

@@ -42,11 +42,9 @@ def init(setup: Setup, model: Any = None) -> TrainState:
         return update.init_learner(setup, own, own)
 
     learner = jax.vmap(init_learner)(derive_keys(start.seed, INIT, start.episodes))
-    empty = TrainState(start, learner, ReplayBuffer(None, start.episodes))
-    played = jax.eval_shape(partial(play, setup), empty)
-    ring = jax.tree.map(
-        lambda leaf: jnp.zeros((setup.train.seeds, setup.algorithm.buffer, *leaf.shape[2:]), leaf.dtype), played
-    )
+    played = jax.eval_shape(partial(_play, setup), learner.model, start)
+    size = (setup.train.seeds, setup.algorithm.buffer)
+    ring = jax.tree.map(lambda leaf: jnp.zeros((*size, *leaf.shape[2:]), leaf.dtype), played)
     names = _metric_names(setup, learner, played)
     return TrainState(counters.init(setup.train, names), learner, ReplayBuffer(ring, start.episodes))
 
@@ -61,10 +59,15 @@ def _metric_names(setup: Setup, learner: LearnerState, played: Trajectory) -> li
 
 def play(setup: Setup, state: TrainState) -> Trajectory:
     """Play one episode in every environment of every seed."""
-    keys = derive_keys(state.counters.seed, PLAY, state.counters.episodes)
-    team, envs = models(state), setup.train.envs
-    policy = team_policy(team, epsilon(setup, state))
-    return rollout_random_tasks(setup.env, policy, team_state(team, envs, setup.env.spec.agents), envs, keys)
+    return _play(setup, models(state), state.counters)
+
+
+def _play(setup: Setup, team: Any, counts: Counters) -> Trajectory:
+    policy = team_policy(team, epsilon(setup, counts))
+    policy_state = team_state(team, setup.train.envs, setup.env.spec.agents)
+    return rollout_random_tasks(
+        setup.env, policy, policy_state, setup.train.envs, derive_keys(counts.seed, PLAY, counts.episodes)
+    )
 
 
 def rollout_shapes(setup: Setup, state: TrainState) -> Trajectory:
@@ -107,15 +110,15 @@ def models(state: TrainState) -> Any:
     return state.learner.model
 
 
-def epsilon(setup: Setup, state: TrainState) -> Float[Array, " seeds"]:
+def epsilon(setup: Setup, counts: Counters) -> Float[Array, " seeds"]:
     """Return each seed's probability of a random action: annealed linearly from 1 to its final value."""
     finish, steps = setup.algorithm.epsilon_finish, setup.algorithm.epsilon_steps
-    return jnp.maximum(finish, 1.0 - (1.0 - finish) * state.counters.env_steps / steps)
+    return jnp.maximum(finish, 1.0 - (1.0 - finish) * counts.env_steps / steps)
 
 
 def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]]:
     """Return the numbers of the algorithm that are logged with the metrics."""
-    return {"epsilon": epsilon(setup, state)}
+    return {"epsilon": epsilon(setup, state.counters)}
 
 
 def compressor(setup: Setup) -> ReplayCompressor:

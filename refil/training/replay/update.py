@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -110,9 +109,9 @@ def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNG
 
 def cast(setup: Setup, model: Any, target: Any, batch: EpisodeBatch) -> tuple[Any, Any, EpisodeBatch]:
     """Return both networks and their inputs in the compute type."""
-    model, target = (jax.tree.map(lambda leaf: leaf.astype(setup.compute_dtype), each) for each in (model, target))
-    observations = replace(batch.observations, entities=batch.observations.entities.astype(setup.compute_dtype))
-    return model, target, replace(batch, observations=observations)
+    obs, dtype = batch.observations, setup.compute_dtype
+    model, target = jax.tree.map(lambda leaf: leaf.astype(dtype), (model, target))
+    return model, target, replace(batch, observations=replace(obs, entities=obs.entities.astype(dtype)))
 
 
 def apply_gradient(setup: Setup, learner: LearnerState, gradient: PyTree) -> LearnerState:
@@ -199,11 +198,13 @@ def update_step(
     """
     learner, metrics = carry
     group = _group_size(len(ready))
-    no_metrics = {name: jnp.zeros(group) for name in metrics}
-    branches = [partial(_no_gradients, no_metrics), *(partial(seed_gradients, setup, size) for size in (*_sizes(setup), None))]
+    branches = [partial(seed_gradients, setup, size) for size in (*_sizes(setup), None)]
+
+    def no_gradients(learner: LearnerState, *inputs: PyTree) -> tuple[PyTree, Metrics]:
+        return jax.tree.map(jnp.zeros_like, learner.parameters), {name: jnp.zeros(group) for name in metrics}
 
     def of_group(seeds: PyTree) -> tuple[PyTree, Metrics]:
-        return jax.lax.switch(seeds[0].max(), branches, *seeds[1:])
+        return jax.lax.switch(seeds[0].max(), [no_gradients, *branches], *seeds[1:])
 
     seeds = choice, learner, *inputs
     if group == len(ready):
@@ -228,10 +229,6 @@ def _group_size(seeds: int) -> int:
     return max(size for size in range(1, limit + 1) if seeds % size == 0)
 
 
-def _no_gradients(no_metrics: Metrics, learner: LearnerState, *inputs: PyTree) -> tuple[PyTree, Metrics]:
-    return jax.tree.map(jnp.zeros_like, learner.parameters), no_metrics
-
-
 def seed_gradients(
     setup: Setup,
     size: PackSize | None,
@@ -245,14 +242,8 @@ def seed_gradients(
     def of_seed(learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
         return gradient(setup, learner, buffer.rebuild_batch(setup.env, trajectories, plan, size), key)
 
-    return (_vmap_one if len(keys) == 1 else jax.vmap)(of_seed)(learner, trajectories, plan, keys)
-
-
-def _vmap_one(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """Apply a function along an axis of length one: batched products with a batch of one cost more than plain ones."""
-
-    def applied(*arguments: PyTree) -> PyTree:
-        result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
-        return jax.tree.map(lambda leaf: leaf[None], result)
-
-    return applied
+    seeds = learner, trajectories, plan, keys
+    if len(keys) > 1:
+        return jax.vmap(of_seed)(*seeds)
+    one = of_seed(*jax.tree.map(lambda leaf: leaf[0], seeds))  # batched products with a batch of one are slower
+    return jax.tree.map(lambda leaf: leaf[None], one)

@@ -62,8 +62,8 @@ def duel(attacker: str, victim: str, rules=EXACT):
     while now.health[1] > 0:
         before, now = now, one_tick(arena)(now)
         tick += 1
-        hurt = float(now.health[1] + now.shield[1]) < float(before.health[1] + before.shield[1]) - 0.2
-        if hurt:
+        was_hit = float(now.health[1] + now.shield[1]) < float(before.health[1] + before.shield[1]) - 0.2
+        if was_hit:
             shots.append(tick)
             life.append((float(now.shield[1]), float(now.health[1])))
         assert tick < 2000

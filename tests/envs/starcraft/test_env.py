@@ -199,8 +199,8 @@ def test_a_team_that_only_stops_does_no_damage_and_loses(name):  # T22
         state = jax.tree.map(lambda leaf, n=number, t=end: leaf[n, t], states)
         assert int(reward.battle_result(state, env.game, healers_alone_lose=True)) == reward.LOST
         assert float(outcome.reward[number, : end + 1].sum()) == 0
-        fresh = env.game.table[state.unit_type]
-        assert (state.health + state.shield)[8:].tolist() == (fresh.health + fresh.shield)[8:].tolist()
+        stats = env.game.table[state.unit_type]
+        assert (state.health + state.shield)[8:].tolist() == (stats.max_health + stats.max_shield)[8:].tolist()
 
 
 SIZES = [("3-8sz", 39, 14, 38), ("3-8csz", 66, 14, 39), ("3-8MMM", 66, 22, 46)]

@@ -92,8 +92,8 @@ def test_a_marine_walks_into_range_and_attacks():  # T13
     arena = game(1, 2)
     start = place([("marine", 10, 16), ("marine", 15.9, 16)], arena, target=[1, -1])
     states = after(start, arena, 6)
-    hurt = [float(now.health[1]) < 45 for now in states]
-    assert hurt.index(True) + 1 in (2, 3)
+    was_hit = [float(now.health[1]) < 45 for now in states]
+    assert was_hit.index(True) + 1 in (2, 3)
     assert float(states[-1].x[1] - states[-1].x[0]) >= 5.61
     walked = sum(bool(b.x[0] > a.x[0]) for a, b in zip([start, *states], states, strict=False))
     assert walked == 2

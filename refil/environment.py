@@ -1,0 +1,104 @@
+"""Environments to step by hand, for `refil.make`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from refil import plugins, settings
+from refil.errors import RefilError
+from refil.rollout import observe_batch
+from refil.training.config import ENVS, MaskDead
+from refil.types import Env, Observation, Spec
+
+
+class EnvState(eqx.Module):
+    """The state of an environment, and what the wrapper keeps track of."""
+
+    core: PyTree
+    last_action: Int[Array, " agents"]
+    time: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+class StepOutcome(eqx.Module):
+    """The result of one joint action; `truncated` means that the episode was cut off at the horizon."""
+
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    won: Bool[Array, ""]
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        """Whether the episode is over."""
+        return self.terminated | self.truncated
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """An environment to step by hand: pure functions of one episode, for `jax.jit`, `jax.vmap` and `jax.lax.scan`.
+
+    It fills in last actions and enforces the horizon. Steps after the end of an episode change nothing and pay nothing.
+    `core` is the environment itself (`refil.types.Env`).
+    """
+
+    core: Env
+    name: str
+
+    @property
+    def spec(self) -> Spec:
+        """The numbers of agents, entities, features and actions, and the horizon."""
+        return self.core.spec
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of all tasks."""
+        return self.core.task_names
+
+    def reset(self, key: PRNGKeyArray, task: str | int | Int[Array, ""] | None = None) -> tuple[EnvState, Observation]:
+        """Start an episode of the given task, by name or number, or of one sampled from the key."""
+        key_task, key_reset = jax.random.split(key)
+        if task is None:
+            task = jax.random.randint(key_task, (), 0, len(self.task_names))
+        elif isinstance(task, str):
+            if task not in self.task_names:
+                raise RefilError(f"unknown task {task!r} of {self.name}; available: {', '.join(self.task_names)}")
+            task = self.task_names.index(task)
+        core = self.core.reset(jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], self.core.tasks), key_reset)
+        no_action = jnp.full((self.spec.agents,), -1)
+        state = EnvState(core, no_action, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        return state, self.observe(state)
+
+    def step(
+        self, state: EnvState, actions: Int[Array, " agents"], key: PRNGKeyArray
+    ) -> tuple[EnvState, Observation, StepOutcome]:
+        """Take one step."""
+        core, outcome = self.core.step(state.core, actions, key)
+        core = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), core, state.core)
+        time = jnp.where(state.done, state.time, state.time + 1)
+        running = ~state.done
+        terminated = running & outcome.terminated
+        truncated = running & ~outcome.terminated & (time >= self.spec.horizon)
+        after = EnvState(core, jnp.asarray(actions), time, state.done | terminated | truncated)
+        result = StepOutcome(jnp.where(running, outcome.reward, 0.0), terminated, truncated, running & outcome.won)
+        return after, self.observe(after), result
+
+    def observe(self, state: EnvState) -> Observation:
+        """Return the observation of a state."""
+        batched = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], (state.core, state.last_action, state.time == 0))
+        return jax.tree.map(lambda leaf: leaf[0, 0], observe_batch(self.core, *batched))
+
+
+def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
+    """Build an environment: a name from `refil list`, any two armies such as "3s5z_vs_3s6z", or the path of a Python file.
+
+    `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
+    """
+    name = plugins.absolute_name(env)
+    module = plugins.load(ENVS, name)
+    core = module.build(settings.from_json(module.Config(), options, ("env",)))
+    return Environment(MaskDead(core) if mask_dead else core, env)

@@ -1,0 +1,103 @@
+"""`refil sweep`."""
+
+import json
+
+import pytest
+
+from refil.storage import run_dir
+
+MINE = """
+from tests.tiny_runs import small
+def runs():
+    return {%s}
+def report(done, out):
+    return "nothing"
+"""
+
+
+def test_missing_runs_are_run_once_and_the_figure_is_drawn(refil, tmp_path):
+    arguments = ["sweep", "figure_3b_released", "--seeds", "1", "--steps", "60", "--out", str(tmp_path)]
+    assert refil(*arguments)[2] == 0
+    folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert folders == {"refil_fixed_oracle_released", "refil_randomized_oracle_released"}
+    metrics = {name: (tmp_path / name / run_dir.METRICS).stat().st_mtime_ns for name in folders}
+    assert (tmp_path / "figure_3b_released.png").exists()
+    assert refil(*arguments)[2] == 0
+    assert metrics == {name: (tmp_path / name / run_dir.METRICS).stat().st_mtime_ns for name in folders}
+    _, error, code = refil("sweep", "figure_3b_released", "--seeds", "2", "--steps", "60", "--out", str(tmp_path))
+    assert code == 2
+    assert "--seeds" in error
+
+
+def test_finished_runs_with_other_packing_are_accepted_but_not_resumed(refil, tmp_path):
+    mine, words = tmp_path / "mine.py", ["--out", str(tmp_path / "out")]
+    mine.write_text(MINE % "'A': small()")
+    assert refil("sweep", str(mine), *words, "--steps", "60")[2] == 0
+    config = tmp_path / "out" / "a" / run_dir.CONFIG
+    usual = config.read_text()
+    values = json.loads(usual)
+    values["algorithm"]["pack"], values["output"]["log_every"] = [0.7], 7
+    config.write_text(json.dumps(values))
+    assert refil("sweep", str(mine), *words, "--steps", "60")[2] == 0
+    _, error, code = refil("sweep", str(mine), *words, "--steps", "300")
+    assert code == 2
+    assert "other options: --pack;" in error
+    config.write_text(usual)
+    assert refil("sweep", str(mine), *words, "--steps", "300")[2] == 0
+    assert run_dir.open_run(config.parent).config.train.steps == 300
+    _, error, code = refil("sweep", str(mine), *words, "--steps", "60")
+    assert code == 2
+    assert "other options: --steps" in error
+
+
+def test_the_first_seed_can_be_changed(refil, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE % "'A': small(seed=5)")
+    for seed, seeds in ((None, [5]), (0, [0]), (3, [3])):
+        out = tmp_path / str(seed)
+        words = ["--steps", "60", "--out", str(out), *(["--seed", str(seed)] if seed is not None else [])]
+        assert refil("sweep", str(mine), *words)[2] == 0
+        assert run_dir.open_run(out / "a").seeds == seeds
+
+
+def test_a_folder_with_a_run_of_another_method_is_refused(refil, tmp_path):
+    mine, words = tmp_path / "mine.py", ["--steps", "60", "--out", str(tmp_path / "out")]
+    mine.write_text(MINE % "'A': small('qmix_attention'), 'B': small()")
+    assert refil("sweep", str(mine), *words)[2] == 0
+    mine.write_text(MINE % "'A': small('refil'), 'B': small()")
+    for only in ([], ["--only", "B"]):
+        _, error, code = refil("sweep", str(mine), *words, *only)
+        assert code == 2
+        assert "holds a run with other options: --method" in error
+
+
+@pytest.mark.parametrize("labels", [("lambda .5", "lambda 5"), ("λ", "a")])
+def test_labels_that_give_the_same_folder_are_refused(refil, tmp_path, labels):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE % ", ".join(f"'{label}': small()" for label in labels))
+    _, error, code = refil("sweep", str(mine), "--out", str(tmp_path / "out"))
+    assert code == 2
+    assert f"the label '{labels[0]}' must differ from the others" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_part_of_the_runs_can_be_chosen(refil, tmp_path):
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(MINE % "'REFIL, fixed': small(), 'REFIL, free': small()")
+    arguments = ["sweep", str(mine), "--steps", "60", "--out", str(out)]
+    printed, _, code = refil(*arguments, "--only", "fixed", "--envs", "4", "--compact-checkpoints")
+    assert code == 0
+    config = run_dir.open_run(out / "refil_fixed").config
+    assert (config.train.envs, config.output.compact_checkpoints) == (4, True)
+    assert "Still to run: REFIL, free" in printed
+    assert [path.name for path in out.iterdir()] == ["refil_fixed"]
+    _, error, code = refil(*arguments, "--only", "loose")
+    assert code == 2
+    assert "has 'loose' in its label; available: REFIL, fixed, REFIL, free" in error
+
+
+def test_no_run_is_started_with_too_little_time_left(refil, tmp_path):
+    out, _, code = refil("sweep", "figure_3b", "--out", str(tmp_path), "--seeds", "1", "--steps", "50", "--stop-after", "0.1")
+    assert code == 130
+    assert "The same command resumes" in out
+    assert not list(tmp_path.glob("*/metrics.jsonl"))

@@ -1,0 +1,25 @@
+"""`refil watch`."""
+
+
+def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
+    page = tmp_path / "page.html"
+    out, _, code = refil("watch", str(run.path), "--html", str(page), "--episodes", "2", "--model", "1")
+    assert code == 0
+    assert str(page) in out
+    assert page.read_text().count("group_matching, ") == 2
+    assert "agent 0" in page.read_text()
+
+
+def test_the_given_task_is_played(refil, untrained_team, tmp_path):
+    team, page = untrained_team("3-8sz"), tmp_path / "page.html"
+    refil("watch", str(team.path), "--html", str(page), "--episodes", "3", "--task", "2s1z")
+    assert page.read_text().count(": 2s1z, ") == 3
+    _, error, code = refil("watch", str(team.path), "--html", str(page), "--task", "9z")
+    assert code == 2
+    assert "unknown task '9z'; available: 3s, 2s1z, " in " ".join(error.split())
+
+
+def test_bad_arguments_are_refused(refil, run, tmp_path):
+    assert "choose what to write" in refil("watch", str(run.path))[1]
+    assert "has no model of seed 7; available: 0, 1" in refil("watch", str(run.path), "--png", "x.png", "--model", "7")[1]
+    assert refil("watch", str(tmp_path), "--png", "x.png")[2] == 2

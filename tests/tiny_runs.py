@@ -27,17 +27,17 @@ def small(method: str = "refil", **changes) -> RunConfig:
 
 
 class Programs:
-    """The compiled programs of a setup; `compiled` says how often the iteration was compiled."""
+    """The compiled programs of a setup; `traces` counts how often the iteration was traced."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
-        self.init, self.iterate = jax.jit(partial(loop.init, setup)), jax.jit(partial(loop.iterate, setup))
+        self.setup, self.traces = setup, 0
+        self.init, self.iterate = jax.jit(partial(loop.init, setup)), jax.jit(self._iterate)
         self.log_due = jax.jit(partial(counters.log_due, setup.train, LOG_EVERY))
         self.mark_logged = jax.jit(partial(counters.mark_logged, setup.train, LOG_EVERY))
 
-    @property
-    def compiled(self) -> int:
-        return self.iterate._cache_size()
+    def _iterate(self, state: TrainState) -> TrainState:
+        self.traces += 1
+        return loop.iterate(self.setup, state)
 
     def run(self, state: TrainState | None = None) -> tuple[TrainState, list[tuple[int, int]]]:
         """Train to the end; also return which seeds had a line of metrics due, after how many episodes."""

@@ -1,77 +1,113 @@
-"""The loop on the device, with seeds that must not notice each other."""
+"""Training iterations, with seeds that must not affect each other."""
 
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from refil.training.replay import loop
 from refil.training.replay.loop import TrainState
-from tests.tiny_runs import run, small
+from tests.tiny_runs import LOG_EVERY, Programs, small
 
 
 @pytest.fixture(scope="module")
-def three() -> tuple[TrainState, list[tuple[int, int]]]:
-    return run(small(seeds=3).build())
+def programs() -> Programs:
+    return Programs(small(seeds=3).build())
 
 
-def test_one_update_per_episode_once_there_is_a_batch(three):
-    training, _ = three
-    np.testing.assert_array_equal(training.learner.updates, training.episodes - 4)  # the first 4 were too few to learn from
+@pytest.fixture(scope="module")
+def three(programs) -> tuple[TrainState, list[tuple[int, int]]]:
+    """Three seeds after training, and when they had lines of metrics due."""
+    return programs.run()
 
 
-def test_every_seed_does_its_steps_and_then_stands_still(three):
-    training, _ = three
-    assert (training.env_steps >= 200).all()
-    assert (training.env_steps < 200 + 2 * 6).all()
-    np.testing.assert_array_equal(training.replay.inserted, training.episodes)
+def test_there_is_one_update_per_episode_once_the_buffer_holds_a_batch(three):
+    counts = three[0].counters
+    np.testing.assert_array_equal(counts.updates, counts.episodes - 4)  # the first 4 episodes are less than a batch
 
 
-def test_a_seed_alone_follows_the_same_seed_in_company(three):
-    training, lines = three
-    alone, own_lines = run(small(seeds=1, seed=1).build())
-    second = jax.tree.map(lambda leaf: leaf[1], training)
+def test_every_seed_makes_its_steps_and_then_stops(three):
+    state, _ = three
+    assert (state.counters.env_steps >= 200).all()
+    assert (state.counters.env_steps < 200 + 2 * 6).all()
+    np.testing.assert_array_equal(state.replay.num_inserted, state.counters.episodes)
+
+
+def test_a_finished_seed_keeps_its_learner_and_buffer(programs, three):
+    state, _ = three
+    after = programs.iterate(state)
+    jax.tree.map(np.testing.assert_array_equal, (after.learner, after.replay), (state.learner, state.replay))
+    np.testing.assert_array_equal(after.counters.env_steps, state.counters.env_steps)
+
+
+def test_a_seed_alone_learns_the_same_as_in_a_batch(three):
+    state, lines = three
+    alone, own_lines = Programs(small(seeds=1, seed=1).build()).run()
+    second = jax.tree.map(lambda leaf: leaf[1], state)
     jax.tree.map(
         lambda ours, theirs: np.testing.assert_allclose(ours[0], theirs, rtol=1e-4, atol=1e-5),
         alone.learner.model,
         second.learner.model,
     )
-    assert alone.env_steps[0] == second.env_steps
+    assert alone.counters.env_steps[0] == second.counters.env_steps
     assert [episodes for _, episodes in own_lines] == [episodes for seed, episodes in lines if seed == 1]
 
 
 def test_seeds_differ(three):
-    first, second = (jax.tree.leaves(three[0].learner.model.utility.encode.embed)[0][seed] for seed in (0, 1))
-    assert not np.allclose(first, second)
+    weight = three[0].learner.model.utility.encoder.embed.weight
+    assert not np.allclose(weight[0], weight[1])
 
 
-def test_the_same_experiment_gives_the_same_bytes(three):
-    again, _ = run(small(seeds=3).build())
+def test_the_same_run_gives_the_same_bytes(programs, three):
+    again, _ = programs.run()
     jax.tree.map(np.testing.assert_array_equal, again, three[0])
 
 
-def test_more_steps_go_on_where_fewer_ended():
-    built = small(seeds=2, steps=300).build()
-    straight, _ = run(built)
-    part, _ = run(small(seeds=2, steps=150).build())
-    whole, _ = run(built, part)
-    jax.tree.map(np.testing.assert_array_equal, whole.learner, straight.learner)
-    jax.tree.map(np.testing.assert_array_equal, whole.replay, straight.replay)
+def test_a_run_with_more_steps_continues_where_one_with_fewer_steps_ended(programs, three):
+    part, _ = Programs(small(seeds=3, steps=100).build()).run()
+    assert (part.counters.env_steps < three[0].counters.env_steps).all()
+    whole, _ = programs.run(part)
+    jax.tree.map(np.testing.assert_array_equal, whole.learner, three[0].learner)
+    jax.tree.map(np.testing.assert_array_equal, whole.replay, three[0].replay)
 
 
-def test_lines_come_every_so_many_episodes_at_evaluations_and_at_the_end(three):
-    training, lines = three
+def test_lines_are_due_every_log_every_episodes_at_evaluations_and_at_the_end(three):
+    state, lines = three
     for seed in range(3):
         mine = [episodes for number, episodes in lines if number == seed]
-        assert mine[0] == 2  # evaluated at once
-        assert set(range(10, int(training.episodes[seed]), 10)) <= set(mine)
-        assert mine[-1] == training.episodes[seed]
+        assert mine[0] == 2  # the first episodes are evaluated
+        assert set(range(LOG_EVERY, int(state.counters.episodes[seed]), LOG_EVERY)) <= set(mine)
+        assert mine[-1] == state.counters.episodes[seed]
 
 
-def test_an_iteration_is_compiled_once():
-    built = small(seeds=2).build()
-    before = jax.eval_shape(partial(loop.begin, built))
-    assert loop.shapes_played(built, before) == jax.eval_shape(partial(loop.play_on, built), before)
-    after = jax.eval_shape(partial(loop.iterate, built), before)
-    assert jax.eval_shape(partial(loop.report, built), after) == before  # so that it can begin again
+def test_an_iteration_is_compiled_once(programs, three):
+    """Every iteration returns a state that the same program accepts; a second trace would compile for minutes on a GPU."""
+    assert programs.traces == 1
+    programs.run(programs.iterate(programs.init()))
+    assert programs.traces == 1
+
+
+def test_shapes_of_rollouts_are_known_without_playing():
+    setup = small(seeds=2).build()
+    before = jax.eval_shape(partial(loop.init, setup))
+    assert loop.rollout_shapes(setup, before) == jax.eval_shape(partial(loop.play, setup), before)
+
+
+def test_every_seed_may_start_from_a_given_model(programs):
+    setup = programs.setup
+    model = setup.method.init(jax.random.key(9))
+    learner = loop.init(setup, model).learner
+    for seed in range(3):
+        jax.tree.map(lambda ours, theirs, s=seed: np.testing.assert_array_equal(ours[s], theirs), learner.model, model)
+        jax.tree.map(lambda ours, theirs, s=seed: np.testing.assert_array_equal(ours[s], theirs), learner.target, model)
+
+
+def test_epsilon_falls_linearly_to_its_final_value(programs):
+    setup, state = programs.setup, jax.eval_shape(programs.init)
+    counts = jax.tree.map(lambda leaf: jnp.zeros(4, leaf.dtype), state.counters)
+    state = TrainState(counts.__class__(**vars(counts) | {"env_steps": jnp.array([0, 2500, 5000, 10**6])}), None, None)
+    assert (setup.algorithm.epsilon_finish, setup.algorithm.epsilon_steps) == (0.05, 5000)
+    np.testing.assert_allclose(loop.epsilon(setup, state), [1.0, 0.525, 0.05, 0.05], atol=1e-6)
+    np.testing.assert_array_equal(loop.scalars(setup, state)["epsilon"], loop.epsilon(setup, state))

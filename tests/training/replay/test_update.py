@@ -1,4 +1,4 @@
-"""How seeds are grouped and batches are folded changes nothing that is learned."""
+"""Optimizer, target network and updates: how seeds are grouped and batches are packed changes nothing that is learned."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,141 +6,149 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from refil.nn.kernels import attention, gru
-from refil.training import config, devices
-from refil.training.replay import loop, packing, update
-from refil.training.replay.loop import TrainState
+from refil.methods import vdn_attention
+from refil.training.replay import loop, update
+from refil.training.replay.config import ReplayConfig
+from refil.training.setup import Setup, TrainConfig
+from refil.types import Method, Spec
+from tests.tiny_methods import random_batch
 from tests.tiny_runs import run, small
 
-
-@pytest.fixture(scope="module")
-def alone() -> TrainState:
-    """Three seeds, each by itself, as on a CPU."""
-    return run(small(seeds=3).build())[0]
+SPEC = Spec(2, 2, 3, 2, 4)
+METHOD = vdn_attention.build(vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False), SPEC)
 
 
-def test_seeds_learn_in_groups_as_they_learn_alone(alone, monkeypatch):
-    """What a GPU does, on the CPU: groups of seeds in one product."""
-    monkeypatch.setattr(update, "group_size", lambda seeds: seeds)
-    together, _ = run(small(seeds=3).build())
-    assert_models_close(together, alone)
+def setup_of(method: Method = METHOD, dtype=jnp.float32, **changes) -> Setup:
+    return Setup(None, method, ReplayConfig(**changes), TrainConfig(), dtype)
 
 
-def test_folded_batches_teach_what_unfolded_ones_do():
-    folded, _ = run(small(batch=8, fold=(0.25, 0.5, 0.625)).build())
-    unfolded, _ = run(small(batch=8, fold=()).build())
-    assert_models_close(folded, unfolded)
+def models():
+    return tuple(METHOD.init(key) for key in jax.random.split(jax.random.key(0)))
 
 
-@pytest.mark.parametrize("short", [True, False])
-def test_a_batch_is_folded_as_far_as_it_can_be(short, monkeypatch):
-    """Folded in any other way, what is learned would be no number."""
-    built, worked_out = small(batch=8, fold=(0.5,)).build(), update.gradients
-
-    def gradients(loop, size, *rest):
-        row, said = worked_out(loop, size, *rest)
-        return (row if (size is not None) == short else jnp.nan * row), said
-
-    monkeypatch.setattr(update, "gradients", gradients)
-    training = jax.jit(partial(loop.begin, built))()
-    trajectories = training.replay.trajectories
-    valid = jnp.zeros_like(trajectories.valid).at[:, :, : 2 if short else 6].set(True)  # 24 instants of 40, or 56
-    full = replace(training.replay, trajectories=replace(trajectories, valid=valid), inserted=training.replay.inserted + 20)
-    ready = jnp.ones(1, bool)
-    learner, _ = update.improve(built, training.seed, training.learner, training.metrics, full, training.episodes, ready)
-    assert int(learner.updates[0]) == 2
-    assert bool(jnp.isfinite(learner.parameters).all())
+def test_the_first_step_is_ten_times_the_learning_rate_for_a_large_gradient():
+    optimizer = update.rmsprop(lr=5e-4, max_grad_norm=10.0)
+    params, gradient = jnp.array([0.0]), jnp.array([3.0])
+    change, _ = optimizer.update(gradient, optimizer.init(params))
+    np.testing.assert_allclose(change, -5e-4 * 3 / (np.sqrt(0.01) * 3 + 1e-5), rtol=1e-6)
 
 
-@pytest.mark.parametrize("recurrent", [False, True])
-def test_groups_of_seeds_that_fold_differently_learn_as_each_does_alone(recurrent, monkeypatch):
-    """Four seeds, two at once, one of them not ready, and episodes of which only some seeds' can be folded."""
-    asked = small(seeds=4, batch=8, fold=(0.5,))
-    built = replace(asked, options=replace(asked.options, method=replace(asked.options.method, recurrent=recurrent))).build()
-    training = jax.jit(partial(loop.begin, built))()
-    played = jax.jit(partial(loop.play, built))(training.learner, jax.random.split(jax.random.key(1), 4), jnp.ones(4))
-    trajectories = jax.tree.map(lambda leaf: jnp.tile(leaf, (1, 10, *[1] * (leaf.ndim - 2))), played)
-    lengths = jnp.array([6, 2, 6, 2])[:, None, None]
-    trajectories = replace(trajectories, valid=trajectories.valid & (jnp.arange(trajectories.valid.shape[-1]) < lengths))
-    full = replace(training.replay, trajectories=trajectories, inserted=training.replay.inserted + 20)
-    ready = jnp.array([True, True, False, True])
-    given = training.seed, training.learner, training.metrics, full, training.episodes, ready
-    alone, by_two = [], []
-    for size, ends in ((1, alone), (2, by_two)):
-        monkeypatch.setattr(update, "group_size", lambda seeds, size=size: size)
-        ends += jax.jit(partial(update.improve, built))(*given)
-    np.testing.assert_array_equal(by_two[0].updates, [2, 2, 0, 2])
-    np.testing.assert_array_equal(by_two[0].parameters[2], training.learner.parameters[2])
-    np.testing.assert_allclose(by_two[0].parameters, alone[0].parameters, rtol=1e-3, atol=1e-4)
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3), by_two[1], alone[1])
+def test_the_small_constant_is_added_outside_the_square_root():
+    optimizer = update.rmsprop(lr=1.0, max_grad_norm=10.0)
+    change, _ = optimizer.update(jnp.array([1e-6]), optimizer.init(jnp.array([0.0])))
+    np.testing.assert_allclose(change, -1e-6 / (0.1 * 1e-6 + 1e-5), rtol=1e-4)
 
 
-def test_many_updates_are_some_and_then_some(monkeypatch):
-    """With a number of environments that leaves no round parts; the order of updates is the same."""
-    together, _ = run(small(envs=6, batch=8).build())
-    monkeypatch.setattr(update, "TOGETHER", 4)
-    in_parts, _ = run(small(envs=6, batch=8).build())
-    np.testing.assert_array_equal(in_parts.learner.updates, together.learner.updates)
-    np.testing.assert_array_equal(in_parts.learner.target_updated_at, together.learner.target_updated_at)
-    assert_models_close(in_parts, together)
+@pytest.mark.parametrize(("gradient", "expected"), [([3.0, 4.0], [3.0, 4.0]), ([30.0, 40.0], [6.0, 8.0])])
+def test_gradients_are_clipped_to_a_joint_norm(gradient, expected):
+    tree = {"a": jnp.array(gradient[:1]), "b": jnp.array(gradient[1:])}
+    clipped, _ = update.clip_by_norm(10.0).update(tree, optax.EmptyState())
+    np.testing.assert_allclose([clipped["a"][0], clipped["b"][0]], expected, rtol=1e-5)
 
 
-def assert_models_close(ours: TrainState, theirs: TrainState) -> None:
-    jax.tree.map(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4),
-        ours.learner.model,
-        theirs.learner.model,
-    )
+def test_the_target_network_is_copied_every_target_every_episodes():
+    model, target = models()
+    setup = setup_of(target_every=200)
+    copy = jax.jit(partial(update.update_target, setup))
+    learner = update.init_learner(setup, model, target)
+    jax.tree.map(np.testing.assert_array_equal, copy(learner, jnp.int32(199)).target, target)
+    copied = copy(learner, jnp.int32(200))
+    jax.tree.map(np.testing.assert_array_equal, copied.target, model)
+    assert copied.target_updated_at == 200
+    assert copy(copied, jnp.int32(399)).target_updated_at == 200
+    assert copy(copied, jnp.int32(400)).target_updated_at == 400
 
 
-@pytest.mark.gpu
-def test_on_a_gpu_kernels_that_overlap_compute_the_same():
-    asked = config.default("3-8sz", "refil")
-    asked = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=(0.55,)))
-    ends = []
-    for jit in (jax.jit, devices.jit):
-        training = jax.jit(partial(loop.begin, asked.build()))()
-        iterate = jit(partial(loop.iterate, asked.build()))
-        for _ in range(3):
-            training = iterate(training)
-        ends.append(training)
-    assert devices.known_options()
-    assert_models_close(*ends)
-    np.testing.assert_array_equal(ends[0].env_steps, ends[1].env_steps)
+@pytest.mark.parametrize("own_optimizer", [False, True])
+def test_a_method_may_average_its_target_network(own_optimizer):
+    """Polyak averaging with 0.25: after two updates the target is 7/16 model and 9/16 old target."""
+
+    def polyak(target, model, is_due):
+        assert jax.tree.structure(target) == jax.tree.structure(model) == jax.tree.structure(METHOD.init(jax.random.key(0)))
+        return jax.tree.map(lambda old, new: 0.75 * old + 0.25 * new, target, model)
+
+    optimizer = (lambda algorithm: optax.sgd(algorithm.lr)) if own_optimizer else None
+    setup, (model, target) = setup_of(replace(METHOD, target_update=polyak, optimizer=optimizer)), models()
+    learner = update.init_learner(setup, model, target)
+    for episodes in range(2):
+        learner = update.update_target(setup, learner, jnp.int32(episodes))
+    expected = jax.tree.map(lambda new, old: (7 * new + 9 * old) / 16, model, target)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7), learner.target, expected)
+    jax.tree.map(np.testing.assert_array_equal, learner.model, model)
 
 
-@pytest.mark.gpu
-def test_on_a_gpu_an_update_with_kernels_is_the_plain_one(monkeypatch):
-    asked = config.default("3-8sz", "refil")
-    built = replace(asked, options=replace(asked.options, envs=8, batch=8, buffer=8, fold=(0.55,))).build()
-    training = jax.jit(partial(loop.begin, built))()
-    batch = jax.jit(partial(loop.play_on, built))(training)
-    batch = replace(batch, valid=batch.valid & (jnp.arange(batch.valid.shape[-1]) < 60))  # which can be folded
-    places, keys = jax.vmap(packing.arrange)(batch.valid), jax.random.split(jax.random.key(0), 1)
-    (size,) = update.sizes(built)
-    assert packing.fits(places, size).all()
+def test_a_method_may_bring_an_optimizer_that_treats_layers_differently():
+    def optimizer(algorithm: ReplayConfig) -> optax.GradientTransformation:
+        def labels(model):
+            return jax.tree_util.tree_map_with_path(lambda path, leaf: "head" if "head" in str(path) else "rest", model)
 
-    def gradient(size):
-        return jax.jit(partial(update.gradients, built, size))(training.learner, batch, places, keys)[0]
+        return optax.multi_transform({"head": optax.sgd(algorithm.lr), "rest": optax.set_to_zero()}, labels)
 
-    fast = gradient(size), gradient(None)
-    for module in (gru, attention):
-        monkeypatch.setattr(module, "available", lambda: False)
-    plain = gradient(None)
-    for each in fast:
-        assert float(jnp.linalg.norm(each - plain) / jnp.linalg.norm(plain)) < 1e-4
+    setup, (model, target) = setup_of(replace(METHOD, optimizer=optimizer), lr=0.1), models()
+    learner = update.init_learner(setup, model, target)
+    assert jax.tree.structure(learner.parameters) == jax.tree.structure(model)
+    gradient, metrics = update.gradient(setup, learner, random_batch(SPEC, 0), jax.random.key(1))
+    after = update.apply_gradient(setup, learner, gradient).model
+    expected = model.utility.head.weight - 0.1 * gradient.utility.head.weight
+    np.testing.assert_allclose(after.utility.head.weight, expected, rtol=1e-5)
+    jax.tree.map(np.testing.assert_array_equal, after.utility.encoder, model.utility.encoder)
+    assert metrics["gradient_norm"] == pytest.approx(float(optax.tree.norm(gradient)))
 
 
-def test_groups_are_equal_and_not_too_large(monkeypatch):
+def test_a_method_with_its_own_optimizer_trains():
+    setup = small("vdn_attention", seeds=2, steps=60).build()
+    setup = setup._replace(method=replace(setup.method, optimizer=lambda algorithm: optax.adam(algorithm.lr)))
+    start = loop.init(setup)
+    end, _ = run(setup)
+    assert end.learner.layout is None
+    assert jax.tree.structure(end.learner.model) == jax.tree.structure(start.learner.model)
+    moved = jax.tree.map(lambda old, new: bool((old != new).any()), start.learner.model, end.learner.model)
+    assert all(jax.tree.leaves(moved))
+
+
+def test_a_vector_of_parameters_holds_its_model():
+    (model, target), setup = models(), setup_of()
+    learner = update.init_learner(setup, model, target)
+    assert learner.parameters.ndim == 1
+    jax.tree.map(np.testing.assert_array_equal, (learner.model, learner.target), (model, target))
+    both = jax.vmap(learner.layout.ravel)(jax.tree.map(lambda *leaves: jnp.stack(leaves), model, target))
+    jax.tree.map(lambda leaf, one: np.testing.assert_array_equal(leaf[0], one), learner.layout.unravel(both), model)
+
+
+def test_parameters_and_metrics_stay_float32_in_bf16():
+    setup, batch = setup_of(dtype=jnp.bfloat16), random_batch(SPEC, 0)
+    before = update.init_learner(setup, *models())
+    gradient, metrics = update.gradient(setup, before, batch, jax.random.key(1))
+    after = update.apply_gradient(setup, before, gradient)
+    assert after.parameters.dtype == jnp.float32
+    assert all(value.dtype == jnp.float32 for value in metrics.values())
+    assert (after.parameters != before.parameters).any()
+
+
+def test_metrics_may_be_integers():
+    def loss(*inputs):
+        value, metrics = METHOD.loss(*inputs)
+        return value, metrics | {"agents": jnp.int32(2)}
+
+    setup = setup_of(replace(METHOD, loss=loss))
+    learner = update.init_learner(setup, *models())
+    metrics = update.gradient(setup, learner, random_batch(SPEC, 0), jax.random.key(1))[1]
+    assert metrics["agents"] == 2
+    assert metrics["agents"].dtype == jnp.float32
+
+
+def test_groups_of_seeds_are_equal_and_not_too_large(monkeypatch):
+    assert [update._group_size(seeds) for seeds in (1, 5, 12)] == [1, 1, 1]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert [update.group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]
+    assert [update._group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]
 
 
-def test_one_in_a_batch_is_done_as_one():
+def test_a_single_seed_gives_the_same_as_a_batch_of_one():
     def double(tree):
         return jax.tree.map(lambda leaf: 2 * leaf, tree)
 
     tree = {"a": jnp.ones((1, 3)), "b": jnp.ones(1)}
-    jax.tree.map(np.testing.assert_array_equal, update.for_one(double)(tree), jax.vmap(double)(tree))
+    jax.tree.map(np.testing.assert_array_equal, update._vmap_one(double)(tree), jax.vmap(double)(tree))

@@ -10,12 +10,12 @@ import optax
 import pytest
 
 from refil.methods import vdn_attention
-from refil.training.replay import loop, update
+from refil.training.replay import update
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig
 from refil.types import Method, Spec
 from tests.tiny_methods import random_batch
-from tests.tiny_runs import run, small
+from tests.tiny_runs import Programs, small
 
 SPEC = Spec(2, 2, 3, 2, 4)
 METHOD = vdn_attention.build(vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False), SPEC)
@@ -101,8 +101,8 @@ def test_a_method_may_bring_an_optimizer_that_treats_layers_differently():
 def test_a_method_with_its_own_optimizer_trains():
     setup = small("vdn_attention", seeds=2, steps=60).build()
     setup = setup._replace(method=replace(setup.method, optimizer=lambda algorithm: optax.adam(algorithm.lr)))
-    start = loop.init(setup)
-    end, _ = run(setup)
+    programs = Programs(setup)
+    start, (end, _) = programs.init(), programs.run()
     assert end.learner.layout is None
     assert jax.tree.structure(end.learner.model) == jax.tree.structure(start.learner.model)
     moved = jax.tree.map(lambda old, new: bool((old != new).any()), start.learner.model, end.learner.model)
@@ -144,11 +144,3 @@ def test_groups_of_seeds_are_equal_and_not_too_large(monkeypatch):
     assert [update._group_size(seeds) for seeds in (1, 5, 12)] == [1, 1, 1]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert [update._group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]
-
-
-def test_a_single_seed_gives_the_same_as_a_batch_of_one():
-    def double(tree):
-        return jax.tree.map(lambda leaf: 2 * leaf, tree)
-
-    tree = {"a": jnp.ones((1, 3)), "b": jnp.ones(1)}
-    jax.tree.map(np.testing.assert_array_equal, update._vmap_one(double)(tree), jax.vmap(double)(tree))

@@ -29,6 +29,7 @@ RANDOM_STEPS = 100  # steps per timing of an environment alone
 
 def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None) -> dict[str, Any]:
     """Return medians of several timings of the training loop; all programs are warmed up first."""
+    config.configure()
     setup, train = config.build(), config.train
     new = jax.jit(partial(loop.init, setup)).lower()
     devices.check_device_memory(new.out_info)
@@ -85,11 +86,12 @@ def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Arr
     """Take random steps, restarting episodes that end; return the sum of everything observed and gained.
 
     Nothing is recorded. The policy's state is a running sum of observations, so that XLA cannot remove their computation.
+    The environments are the first of the two batch axes: StarCraft puts that one last in memory, where length 1 would be slow.
     """
     key_tasks, key_reset, key_steps = jax.random.split(key, 3)
-    tasks = jax.random.randint(key_tasks, (1, envs), 0, len(env.task_names))
-    first = reset_envs(env, tasks, jax.random.split(key_reset, (1, envs)))
-    keys = jax.random.split(key_steps, (1, envs))
+    tasks = jax.random.randint(key_tasks, (envs, 1), 0, len(env.task_names))
+    first = reset_envs(env, tasks, jax.random.split(key_reset, (envs, 1)))
+    keys = jax.random.split(key_steps, (envs, 1))
 
     def policy(total: Array, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
         return total + obs.entities.sum() + obs.visible.sum(), random_policy(None, obs, keys)[1]

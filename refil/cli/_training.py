@@ -20,6 +20,7 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
 
     with ExitStack() as stack:
         stack.enter_context(_flags.flags_in_errors(config))
+        config.configure()
         opened = loggers.open_loggers(config, run.path, stack)
         bar = stack.enter_context(ProgressBar(config.train.steps * config.train.seeds))
         should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message))

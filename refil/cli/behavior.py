@@ -61,6 +61,7 @@ def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
 
     scripts = {name: plugins.load(SCRIPTS, name).orders for name in args.scripts or plugins.names(SCRIPTS)}
     run = run_dir.open_run(args.run)
+    run.config.configure()
     setup = run.config.build()
     env = plugins.load(ENVS, run.config.env.name).build(run.config.env.options)  # without the `mask_dead` wrapper
     if not isinstance(env, StarCraft):

@@ -50,6 +50,7 @@ def _evaluate(args: EvaluateArgs) -> dict[str, Any]:
     from refil.training import evaluation
 
     run = run_dir.open_run(args.run)
+    run.config.configure()
     result = _play(run, run.config.build(), evaluation.evaluate, args)
     win_rate, low, high = (float(number) for number in stats.mean_interval(np.asarray(result.win_rate)))
     if len(run.seeds) == 1:  # the interval is over seeds, or over episodes if there is a single seed
@@ -70,6 +71,7 @@ def _evaluate_by_task(args: EvaluateArgs) -> None:
     from refil.training import evaluation
 
     run = run_dir.open_run(args.run)
+    run.config.configure()
     setup, times = run.config.build(), _model_times(run)
     won = np.asarray(_play(run, setup, evaluation.evaluate_by_task, args)).tolist()
     if _model_times(run) != times:

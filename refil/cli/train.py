@@ -61,6 +61,7 @@ def non_default_flags(config: RunConfig, method: str) -> list[str]:
 def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
     with _flags.flags_in_errors(config):
+        config.configure()
         config.build()  # raises before anything is written
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
@@ -78,6 +79,7 @@ def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
         with _flags.flags_in_errors(saved):
             config = configs.resumed(saved, _parse(saved, rest))
             _check_steps(run, saved, config)
+            config.configure()
             config.build()
         return run_training(config, run, resume=True), run
 

@@ -31,7 +31,9 @@ def main(arguments: list[str]) -> None:
     if not (args.html or args.gif or args.png):
         raise RefilError("choose what to write: --html FILE, --gif FILE or --png FILE")
     from refil import api
+    from refil.storage import run_dir
     from refil.viewer import export
 
+    run_dir.open_run(args.run).config.configure()
     replays = api.load(args.run, args.model).play(args.episodes, args.task, args.seed)
     export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], args.html, args.gif, args.png)

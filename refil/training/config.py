@@ -74,9 +74,12 @@ class RunConfig:
         sections = {name: settings.from_json(getattr(self, name), values, (name,)) for name, values in groups.items()}
         return replace(self, env=replace(self.env, options=env), method=replace(self.method, options=method), **sections)
 
-    def build_env(self) -> Env:
-        """Build the environment; JAX is configured first, because building may already create arrays on the device."""
+    def configure(self) -> None:
+        """Set JAX and XLA up for this run, which changes global state: the command line does it, the Python API does not."""
         flags.configure(self.train.precision, self.train.deterministic)
+
+    def build_env(self) -> Env:
+        """Build the environment."""
         env = plugins.load(ENVS, self.env.name).build(self.env.options)
         return MaskDead(env) if self.train.mask_dead else env
 

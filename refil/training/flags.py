@@ -2,10 +2,13 @@
 
 import os
 import platform
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
 import jax
+
+from refil.errors import RefilError
 
 Precision = Literal["float32", "tf32", "bf16"]
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}
@@ -24,6 +27,17 @@ def configure(precision: Precision = "float32", deterministic: bool = False) -> 
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
     if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute on a GPU
+
+
+def matmul_precision(precision: Precision) -> AbstractContextManager[None]:
+    """Set the precision of matrix products in this thread, for the duration of a `with` block."""
+    return jax.default_matmul_precision(MATMUL_PRECISION[precision])
+
+
+def check_deterministic(wanted: bool) -> None:
+    """Raise if deterministic GPU operations are wanted, but XLA was not told so before it started."""
+    if wanted and jax.default_backend() == "gpu" and DETERMINISTIC not in os.environ.get("XLA_FLAGS", ""):
+        raise RefilError("train.deterministic needs refil.configure(deterministic=True) before the first array is created")
 
 
 def disable_fma() -> None:

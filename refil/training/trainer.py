@@ -21,7 +21,7 @@ from refil.errors import RefilError
 from refil.rollout import derive_keys
 from refil.storage.progress import NoProgress, Progress
 from refil.storage.run_dir import RunDir
-from refil.training import counters, devices, evaluation
+from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
 from refil.training.devices import Devices
 from refil.training.setup import EVALUATE, Setup
@@ -56,7 +56,8 @@ def train(
 
     `init` is a model to start every seed from.
     """
-    with ThreadPoolExecutor() as threads:
+    flags.check_deterministic(config.train.deterministic)
+    with ThreadPoolExecutor() as threads, flags.matmul_precision(config.train.precision):
         return Trainer(config, run, progress or NoProgress(), loggers, threads).run(resume, should_stop, init)
 
 
@@ -220,7 +221,8 @@ class Trainer:
         """Write the models, then the checkpoint: a checkpoint of a finished run implies its models."""
         models, seeds, uncompressed = self.algorithm.models(state), np.asarray(state.counters.seed).tolist(), None
         if self.config.output.compact_checkpoints:
-            state, uncompressed = self.compressor.compress(state)
+            with flags.matmul_precision(self.config.train.precision):  # this thread has its own setting
+                state, uncompressed = self.compressor.compress(state)
         run.save_models(models, seeds, self.config)
         run.save_checkpoint(state, self.config, seconds, metrics_bytes, uncompressed)
 

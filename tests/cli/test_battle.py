@@ -1,12 +1,9 @@
 """refil battle: statistics, ticks, replays and errors."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-from refil.__main__ import main
 
 KEYS = {
     "episodes",
@@ -23,23 +20,6 @@ KEYS = {
 }
 MARINE = {"team": "ally", "type": "marine", "x": 10.0, "y": 16.0}
 ENEMY = {"team": "enemy", "type": "marine", "x": 15.0, "y": 16.0}
-
-
-@pytest.fixture
-def refil(monkeypatch, capsys):
-    """Run a command in this process; return its output, its errors and its exit code."""
-
-    def call(*arguments: str) -> tuple[str, str, int]:
-        monkeypatch.setattr(sys, "argv", ["refil", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        printed = capsys.readouterr()
-        return printed.out, printed.err, code
-
-    return call
 
 
 def placed(tmp_path: Path, content: object) -> str:

@@ -6,7 +6,6 @@ import jax
 
 from refil.storage import run_dir
 from refil.training import config
-from tests.cli.test_battle import refil  # noqa: F401 (a fixture)
 
 
 def untrained_run(env, folder, env_options):
@@ -18,7 +17,7 @@ def untrained_run(env, folder, env_options):
     return str(run.path)
 
 
-def test_the_behavior_of_a_team_is_printed_next_to_that_of_scripts(refil, tmp_path):  # noqa: F811
+def test_the_behavior_of_a_team_is_printed_next_to_that_of_scripts(refil, tmp_path):
     run = untrained_run("2m_vs_1m", tmp_path / "team", {"limit": 10})
     counts = json.loads(refil("behavior", run, "--episodes", "2", "--scripts", "nearest", "stop", "--json")[0])
     for players in counts.values():
@@ -30,7 +29,7 @@ def test_the_behavior_of_a_team_is_printed_next_to_that_of_scripts(refil, tmp_pa
     assert "unknown script 'sulk'; Available: attack_move" in error
 
 
-def test_behavior_is_measured_in_battles_only(refil, tmp_path):  # noqa: F811
+def test_behavior_is_measured_in_battles_only(refil, tmp_path):
     _, error, code = refil("behavior", untrained_run("group_matching", tmp_path / "team", {"agents": 3}))
     assert code == 2
     assert "behavior is measured in StarCraft battles; group_matching has none" in error

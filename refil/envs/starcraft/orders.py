@@ -40,7 +40,7 @@ def slot_of_tag(state: State, game: Game) -> Int[Array, " tags"]:
 
 
 def targeting_action(state: State, game: Game) -> Int[Array, " units"]:
-    """Return the action that targets each unit, or -1 if there is none."""
+    """Return the action that targets each unit, or -1 where no action does."""
     action = FIRST_TARGET + state.tag.astype(jnp.int32)
     return jnp.where((state.tag >= 0) & (action < num_actions(game)), action, -1)
 

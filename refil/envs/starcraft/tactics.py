@@ -18,7 +18,7 @@ def distances(state: State) -> Float[Array, "units units"]:
 def attack_or_approach(env: StarCraft, state: State, cost: Float[Array, "units units"]) -> Int[Array, " agents"]:
     """Return actions: each agent targets the available enemy with the lowest [agent, target] cost, or walks to the nearest.
 
-    Healers target damaged allies instead, and stop if there is none.
+    Healers target damaged allies instead, and stop if no ally is damaged.
     """
     game = env.game
     stats = game.table[state.unit_type]

@@ -2,7 +2,7 @@
 
 import time
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rich import progress
 from rich.console import Console
@@ -12,6 +12,7 @@ SECONDS_BETWEEN_LINES = 10.0  # without a terminal
 SECONDS_UNTIL_SPEED = 2.0  # earlier estimates are mostly noise
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Shows the progress of training."""
 

@@ -79,7 +79,8 @@ def test_seeds_use_the_largest_number_of_devices_that_divides_them(monkeypatch):
 
 
 def test_on_one_device_nothing_is_sharded(monkeypatch):
-    monkeypatch.setattr(devices.jax, "devices", lambda found=jax.devices(): found[:1])
+    first = jax.devices()[:1]
+    monkeypatch.setattr(devices.jax, "devices", lambda: first)
     one, tree = Devices(3), {"a": jnp.arange(3.0)}
     assert len(one) == 1
     assert one.shard_mapped(lambda tree: tree)(tree)["a"].shape == (3,)

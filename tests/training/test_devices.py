@@ -1,84 +1,112 @@
-"""Several devices train what one does."""
+"""Several devices train the same as one."""
 
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
 
-# In a process of its own: how many devices a CPU counts as is settled when JAX starts.
+# In its own process: the number of CPU devices is fixed when JAX starts.
 PROGRAM = """
+import itertools
 import sys
 from pathlib import Path
 
 import jax
 
-from refil import runs, train
+from refil.storage import run_dir
+from refil.training import trainer
 from tests.tiny_runs import small
 
 assert jax.device_count() == 2
-asked = small(seeds=2)
-run = runs.create(Path(sys.argv[1]), asked)
-half = runs.create(Path(sys.argv[1] + "-half"), asked)
-assert train.run(asked, run)
-assert not train.run(small(seeds=2, stop_after=0.0), half)
-assert train.run(asked, half, resume=True)
+config = small(seeds=2)
+assert trainer.train(config, run_dir.create(Path(sys.argv[1]), config)).finished
+stopped = run_dir.create(Path(sys.argv[1] + "-stopped"), config)
+checks = itertools.count()
+assert not trainer.train(config, stopped, should_stop=lambda: next(checks) > 5).finished
+assert trainer.train(config, stopped, resume=True).finished
 """
 
 
 @pytest.fixture(scope="module")
-def shared_out(tmp_path_factory):
-    """A run of two seeds on two devices, and one that was stopped and went on."""
+def two_devices(tmp_path_factory):
+    """A run of two seeds on two devices, and one that was stopped and resumed."""
     path = tmp_path_factory.mktemp("devices") / "run"
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
     subprocess.run([sys.executable, "-c", PROGRAM, str(path)], env=os.environ | {"XLA_FLAGS": flags}, check=True)
     return path
 
 
-def test_seeds_on_two_devices_learn_what_they_learn_on_one(shared_out, tmp_path):
+@pytest.mark.slow
+def test_seeds_on_two_devices_learn_the_same_as_on_one(two_devices, tmp_path):
     from safetensors.numpy import load_file
 
     from refil.storage import run_dir
     from refil.training import trainer
     from tests.tiny_runs import small
 
-    asked = small(seeds=2)
-    alone = run_dir.create(tmp_path / "alone", asked)
-    assert trainer.run(asked, alone)
+    config = small(seeds=2)
+    alone = run_dir.create(tmp_path / "alone", config)
+    assert trainer.train(config, alone).finished
     for seed in range(2):
-        one, other = (load_file(path / f"model_seed_{seed}.safetensors") for path in (shared_out, alone.path))
+        one, other = (load_file(path / f"model_seed_{seed}.safetensors") for path in (two_devices, alone.path))
         for name in one:
             np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-5)
-    lines = [run_dir.existing(path).metrics() for path in (shared_out, alone.path)]
+    lines = [run_dir.open_run(path).metrics() for path in (two_devices, alone.path)]
     evaluated = [{(line["seed"], line["env_steps"]) for line in some if "win_rate" in line} for some in lines]
     assert evaluated[0] == evaluated[1]
 
 
-def test_a_run_on_two_devices_goes_on_exactly(shared_out):
+@pytest.mark.slow
+def test_a_run_on_two_devices_resumes_bit_identically(two_devices):
     for seed in range(2):
         name = f"model_seed_{seed}.safetensors"
-        assert (shared_out / name).read_bytes() == (shared_out.parent / "run-half" / name).read_bytes()
+        assert (two_devices / name).read_bytes() == (two_devices.parent / "run-stopped" / name).read_bytes()
 
 
-def test_one_device_is_left_alone():
-    devices = Devices(3)
-    if len(jax.devices()) == 1:
-        assert len(devices) == 1
-    tree = {"a": jnp.arange(3.0)}
-    assert devices.each(lambda tree: tree)(tree)["a"].shape == (3,)
-    np.testing.assert_array_equal(devices.share_out(tree)["a"], tree["a"])
+def test_seeds_use_the_largest_number_of_devices_that_divides_them(monkeypatch):
+    monkeypatch.setattr(devices.jax, "devices", lambda: list(range(4)))
+    monkeypatch.setattr(devices, "Mesh", lambda found, names: SimpleNamespace(size=len(found)))
+    assert [len(Devices(seeds)) for seeds in (1, 2, 3, 4, 6, 7, 8)] == [1, 2, 3, 4, 3, 1, 4]
 
 
-def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
-    known = dict(devices.OPTIONS)
-    devices.known_options.cache_clear()
+def test_on_one_device_nothing_is_sharded(monkeypatch):
+    first = jax.devices()[:1]
+    monkeypatch.setattr(devices.jax, "devices", lambda: first)
+    one, tree = Devices(3), {"a": jnp.arange(3.0)}
+    assert len(one) == 1
+    assert one.shard_mapped(lambda tree: tree)(tree)["a"].shape == (3,)
+    assert one.shard(tree) is tree
+    shapes = one.sharded_shapes(tree)
+    assert (shapes["a"].shape, shapes["a"].dtype, shapes["a"].sharding) == ((3,), jnp.float32, None)
+
+
+def test_compiler_options_that_xla_does_not_support_are_left_out(monkeypatch):
+    supported = dict(devices.OPTIONS)
+    devices.supported_options.cache_clear()
     monkeypatch.setattr(devices.jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(devices, "OPTIONS", known | {"xla_gpu_no_such_option": "1"})
-    assert devices.known_options() == known
-    devices.known_options.cache_clear()
+    monkeypatch.setattr(devices, "OPTIONS", supported | {"xla_gpu_no_such_option": "1"})
+    assert devices.supported_options() == supported
+    devices.supported_options.cache_clear()
+
+
+def test_programs_are_compiled_in_the_order_given():
+    double, add = devices.compile_all((jax.jit(lambda x: 2 * x), 1.0), (jax.jit(lambda x, y: x + y), 1.0, 2.0))
+    assert double(3.0) == 6
+    assert add(3.0, 4.0) == 7
+
+
+def test_a_state_that_does_not_fit_into_memory_is_refused_before_it_is_created(monkeypatch):
+    monkeypatch.setattr(devices, "memory_bytes", lambda: 10**9)
+    state = {"a": jax.ShapeDtypeStruct((400_000_000,), jnp.float32)}
+    devices.check_device_memory(state, num_devices=2)
+    with pytest.raises(RefilError, match=r"1\.6 GB of memory where 1\.0 GB are available; reduce algorithm\.buffer"):
+        devices.check_device_memory(state)

@@ -1,49 +1,53 @@
-"""Scores of recorded episodes."""
+"""Evaluation of teams in an environment that counts its steps."""
 
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from refil import rollout
+from refil.nn.utilities import team_policy, team_state
 from refil.plugins import load
+from refil.rollout import rollout
 from refil.training import evaluation
-from refil.training.config import METHODS
 from tests import tiny_envs
 
+ENV = tiny_envs.build(tiny_envs.Config(horizon=4))
+KEYS = jax.random.split(jax.random.key(1))
 
-def test_scores_are_means_over_the_valid_steps_of_each_seed():
-    env = tiny_envs.build(tiny_envs.Config(horizon=4))
-    module = load(METHODS, "vdn_attention")
-    method = module.build(module.Config(size=8, heads=2, memory=4), env.spec)
-    models = jax.vmap(method.init)(jax.random.split(jax.random.key(0)))
+
+@pytest.fixture(scope="module")
+def models():
+    module = load("refil.methods", "vdn_attention")
+    method = module.build(module.Config(size=8, heads=2, memory=4), ENV.spec)
+    return jax.jit(jax.vmap(method.init))(jax.random.split(jax.random.key(0)))
+
+
+def test_results_are_means_over_the_valid_steps_of_each_seed(models):
     tasks = jnp.array([[0, 1], [2, 3]])
-    played = jax.jit(partial(rollout.collect, env))(models, tasks, jnp.zeros(2), jax.random.split(jax.random.key(1)))
-    score = evaluation.score(played)
-    np.testing.assert_allclose(score.length_mean, [1.5, 3.5])
-    np.testing.assert_allclose(score.return_mean, [(1 + 3) / 2, (6 + 10) / 2])
-    np.testing.assert_allclose(score.win_rate, np.asarray(played.won).mean(axis=1))
-    assert not played.won[1, 1]  # cut off is not won
+    play = jax.jit(lambda: rollout(ENV, team_policy(models, jnp.zeros(2)), team_state(models, 2, 2), tasks, KEYS))
+    played = play()
+    result = evaluation.summarize(played)
+    np.testing.assert_allclose(result.length_mean, [1.5, 3.5])
+    np.testing.assert_allclose(result.return_mean, [(1 + 3) / 2, (6 + 10) / 2])
+    np.testing.assert_allclose(result.win_rate, np.asarray(played.won).mean(axis=1))
+    assert not played.won[1, 1]  # a truncated episode is not won
     assert played.won[0, 1]  # after an odd number of steps only the winning action is available
 
 
-def test_tasks_are_told_apart():
-    env = tiny_envs.build(tiny_envs.Config(horizon=4))
-    module = load(METHODS, "vdn_attention")
-    method = module.build(module.Config(size=8, heads=2, memory=4), env.spec)
-    models = jax.vmap(method.init)(jax.random.split(jax.random.key(0)))
-    won = jax.jit(partial(evaluation.by_task, env, episodes=3))(models, keys=jax.random.split(jax.random.key(1)))
-    assert won.shape == (len(env.task_names), 2)
+def test_wins_are_counted_by_task(models):
+    won = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
+    assert won.shape == (len(ENV.task_names), 2)
     assert (won[1] == 3).all()  # after an odd number of steps only the winning action is available
-    assert (won[3] == 0).all()  # cut off is not won
+    assert (won[3] == 0).all()  # a truncated episode is not won
 
 
-def test_greedy_play_is_the_same_for_the_same_key():
-    env = tiny_envs.build(tiny_envs.Config(horizon=4))
-    module = load(METHODS, "vdn_attention")
-    models = jax.vmap(module.build(module.Config(size=8, heads=2, memory=4), env.spec).init)(
-        jax.random.split(jax.random.key(0), 1)
-    )
-    score = [evaluation.greedy(env, models, 8, jax.random.split(jax.random.key(5), 1)) for _ in range(2)]
-    jax.tree.map(np.testing.assert_array_equal, *score)
+def test_evaluation_is_the_same_for_the_same_key_and_differs_with_random_actions(models):
+    evaluate = jax.jit(lambda keys, epsilon: evaluation.evaluate(ENV, models, 40, keys, epsilon), static_argnums=1)
+    one, other = evaluate(KEYS, 0.0), evaluate(KEYS, 0.0)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    random = evaluate(KEYS, 1.0)
+    np.testing.assert_array_equal(random.length_mean, one.length_mean)  # the same tasks, whose lengths do not depend on actions
+    # Tasks of 2 steps are always won, those of 1 and 3 steps half of the time, and the fourth one never.
+    np.testing.assert_allclose(random.win_rate, 0.5, atol=0.2)

@@ -123,8 +123,11 @@ def apply_gradient(setup: Setup, learner: LearnerState, gradient: PyTree) -> Lea
 def update_target(setup: Setup, learner: LearnerState, episodes: Int[Array, ""]) -> LearnerState:
     """Copy the model to the target network once enough episodes have been played, or as the method wants it."""
     due = episodes - learner.target_updated_at >= setup.algorithm.target_every
-    copy = setup.method.target_update or (lambda target, model, due: jax.tree.map(partial(jnp.where, due), model, target))
-    target = copy(learner.target_parameters, learner.parameters, due)
+    if setup.method.target_update:
+        target = setup.method.target_update(learner.target, learner.model, due)
+        target = learner.layout.ravel(target) if learner.layout else target
+    else:
+        target = jax.tree.map(partial(jnp.where, due), learner.parameters, learner.target_parameters)
     return replace(learner, target_parameters=target, target_updated_at=jnp.where(due, episodes, learner.target_updated_at))
 
 

@@ -1,93 +1,116 @@
-"""Episodes on disk: little is kept, and nothing is lost."""
+"""Compact checkpoints: little is stored, and nothing is lost."""
 
 from dataclasses import replace
 from functools import cache, partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import rollout
-from refil.training import config
+from refil.plugins import load
+from refil.rollout import random_policy, rollout_random_tasks
 from refil.training.replay import compression
-from refil.training.replay.buffer import Replay
+from refil.training.replay.buffer import ReplayBuffer
+from refil.training.replay.compression import ReplayCompressor
 
-ENVS = ["group_matching", "2s1z_vs_1s2z"]
+ENVS = [("group_matching", {"horizon": 8}), ("2s1z_vs_1s2z", {})]
 
 
-@pytest.fixture(scope="module", params=ENVS)
-def held(request):
-    """An environment, and a replay of two seeds with six slots, four of them filled by random play."""
-    asked = config.default(request.param, "vdn_attention")
-    method = replace(asked.options.method, size=8, heads=2, memory=4)
-    env_options = asked.options.env if request.param != "group_matching" else replace(asked.options.env, horizon=8)
-    built = replace(asked, options=replace(asked.options, method=method, env=env_options)).build()
+@pytest.fixture(scope="module", params=ENVS, ids=lambda env: env[0])
+def filled(request):
+    """An environment, and a buffer of two seeds with six slots, four of them filled by random play."""
+    name, options = request.param
+    module = load("refil.envs", name)
+    env = module.build(replace(module.Config(), **options))
     keys = jax.random.split(jax.random.key(0), 2)
-    models = jax.vmap(built.method.init)(keys)
-    played = jax.jit(lambda: rollout.random_tasks(built.env, models, 4, jnp.array([1.0, 0.5]), keys))()
+    played = jax.jit(lambda: rollout_random_tasks(env, random_policy, (), 4, keys))()
     ring = jax.tree.map(lambda leaf: jnp.pad(leaf, [(0, 0), (0, 2)] + [(0, 0)] * (leaf.ndim - 2)), played)
-    return built.env, Replay(ring, jnp.array([4, 4]))
+    return env, ReplayBuffer(ring, jnp.array([4, 4]))
 
 
 @cache
 def programs(env):
-    """What restores and what compares, compiled once for an environment."""
-    return jax.jit(partial(compression.play_again, env)), jax.jit(compression.differing)
+    """Return the compiled programs that restore and compare."""
+    return jax.jit(partial(compression.decompress, env)), jax.jit(compression.mismatched)
 
 
-def differing(env, replay, trajectories):
-    """How many of these episodes do not come back as those in the replay are, and whether the first is one of them."""
-    play_again, differ = programs(env)
-    found = differ(play_again(compression.condense(env, trajectories), replay.inserted), replay.trajectories)
+def mismatched(env, replay, trajectories) -> tuple[int, bool]:
+    """Return how many of these episodes come back differently from those in the buffer, and whether the first one does."""
+    decompress, differ = programs(env)
+    found = differ(decompress(compression.compress(env, trajectories), replay.num_inserted), replay.trajectories)
     return int(found.sum()), bool(found[0, 0])
 
 
-def test_episodes_played_again_are_the_same_to_the_last_bit(held):
-    env, replay = held
-    assert differing(env, replay, replay.trajectories) == (0, False)
+def test_episodes_are_simulated_again_to_the_last_bit(filled):
+    env, replay = filled
+    assert mismatched(env, replay, replay.trajectories) == (0, False)
 
 
-def test_little_is_kept(held):
-    env, replay = held
+def test_compressed_episodes_are_small(filled):
+    env, replay = filled
     small, large = (
         sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
-        for tree in (compression.condense(env, replay.trajectories), replay.trajectories)
+        for tree in (compression.compress(env, replay.trajectories), replay.trajectories)
     )
     assert small < large / (4 if env.spec.horizon == 8 else 25)
 
 
 @pytest.mark.parametrize("change", ["actions", "key", "rewards"])
-def test_one_that_is_not_the_same_is_noticed(held, change):
-    env, replay = held
+def test_an_episode_that_comes_back_differently_is_noticed(filled, change):
+    env, replay = filled
     leaf = getattr(replay.trajectories, change)
     other = replace(replay.trajectories, **{change: leaf.at[0, 0].set((leaf[0, 0] + 1) % 2)})
-    assert differing(env, replay, other) == (1, True)
+    assert mismatched(env, replay, other) == (1, True)
 
 
-def test_a_state_that_is_not_the_same_is_noticed(held):
-    env, replay = held
-    later = jax.tree.map(lambda leaf: leaf.at[0, 0, 1].add(1) if leaf.dtype != bool else leaf, replay.trajectories.states)
-    other = Replay(replace(replay.trajectories, states=later), replay.inserted)
-    assert differing(env, other, replay.trajectories) == (1, True)
+def with_another_state(replay: ReplayBuffer) -> ReplayBuffer:
+    """Change the second state of the first episode."""
+    states = jax.tree.map(lambda leaf: leaf.at[0, 0, 1].add(1) if leaf.dtype != bool else leaf, replay.trajectories.states)
+    return ReplayBuffer(replace(replay.trajectories, states=states), replay.num_inserted)
 
 
-def test_empty_slots_stay_empty(held):
-    env, replay = held
-    condensed = compression.condense(env, replay.trajectories)
-    restored = programs(env)[0](condensed, jnp.array([4, 1]))
+def test_a_state_that_comes_back_differently_is_noticed(filled):
+    env, replay = filled
+    assert mismatched(env, with_another_state(replay), replay.trajectories) == (1, True)
+
+
+def test_empty_slots_stay_empty(filled):
+    env, replay = filled
+    compressed = compression.compress(env, replay.trajectories)
+    restored = programs(env)[0](compressed, jnp.array([4, 1]))
     for leaf in jax.tree.leaves(restored):
         assert not np.asarray(leaf[0, 4:]).any()
         assert not np.asarray(leaf[1, 1:]).any()
     assert np.asarray(restored.valid[0, :4]).any(axis=1).all()
 
 
-def test_episodes_kept_whole_take_their_places(held):
-    _, replay = held
-    nothing = jax.tree.map(jnp.zeros_like, replay.trajectories)
-    filled = compression.put_back(
-        nothing, compression.leave(replay.trajectories, jnp.array([1, 7, 7]))
-    )  # seeds have six slots each
+def test_uncompressed_episodes_return_to_their_slots(filled):
+    _, replay = filled
+    zeros = jax.tree.map(jnp.zeros_like, replay.trajectories)
+    uncompressed = compression.take_slots(replay.trajectories, jnp.array([1, 7, 7]))  # seeds have six slots each
+    restored = compression.set_slots(zeros, uncompressed)
     for seed, slot in np.ndindex(2, 6):
-        expected = replay.trajectories if (seed, slot) in ((0, 1), (1, 1)) else nothing
-        jax.tree.map(lambda one, other, at=(seed, slot): np.testing.assert_array_equal(one[at], other[at]), filled, expected)
+        expected = replay.trajectories if (seed, slot) in ((0, 1), (1, 1)) else zeros
+        jax.tree.map(lambda one, other, at=(seed, slot): np.testing.assert_array_equal(one[at], other[at]), restored, expected)
+
+
+class State(eqx.Module):
+    """A training state with a buffer."""
+
+    replay: ReplayBuffer
+
+
+@pytest.mark.parametrize("filled", ENVS[:1], indirect=True, ids=lambda env: env[0])
+def test_a_state_comes_back_with_the_episodes_that_cannot_be_simulated_again(filled):
+    env, replay = filled
+    compressor = ReplayCompressor(env)
+    for buffer, expected in ((replay, 0), (with_another_state(replay), compression.SLOT_MULTIPLE)):
+        state = State(buffer)
+        compressed, uncompressed = compressor.compress(state)
+        assert uncompressed == expected
+        shapes = compressor.shapes(jax.eval_shape(lambda state=state: state), uncompressed)
+        assert jax.tree.structure(shapes) == jax.tree.structure(compressed)
+        assert [leaf.shape for leaf in jax.tree.leaves(shapes)] == [leaf.shape for leaf in jax.tree.leaves(compressed)]
+        jax.tree.map(np.testing.assert_array_equal, compressor.decompress(compressed), state)

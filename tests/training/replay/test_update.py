@@ -1,7 +1,7 @@
 """Optimizer, target network and updates: how seeds are grouped and batches are packed changes nothing that is learned."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,12 @@ import optax
 import pytest
 
 from refil.methods import vdn_attention
-from refil.training.replay import loop, update
+from refil.training.replay import update
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig
 from refil.types import Method, Spec
 from tests.tiny_methods import random_batch
-from tests.tiny_runs import run, small
+from tests.tiny_runs import Programs, small
 
 SPEC = Spec(2, 2, 3, 2, 4)
 METHOD = vdn_attention.build(vdn_attention.Config(recurrent=False, size=4, memory=1, heads=1, last_action=False), SPEC)
@@ -25,8 +25,13 @@ def setup_of(method: Method = METHOD, dtype=jnp.float32, **changes) -> Setup:
     return Setup(None, method, ReplayConfig(**changes), TrainConfig(), dtype)
 
 
+@cache
 def models():
-    return tuple(METHOD.init(key) for key in jax.random.split(jax.random.key(0)))
+    return tuple(jax.jit(METHOD.init)(key) for key in jax.random.split(jax.random.key(0)))
+
+
+def gradient_of(setup: Setup, learner: update.LearnerState):
+    return jax.jit(partial(update.gradient, setup))(learner, random_batch(SPEC, 0), jax.random.key(1))
 
 
 def test_the_first_step_is_ten_times_the_learning_rate_for_a_large_gradient():
@@ -90,7 +95,7 @@ def test_a_method_may_bring_an_optimizer_that_treats_layers_differently():
     setup, (model, target) = setup_of(replace(METHOD, optimizer=optimizer), lr=0.1), models()
     learner = update.init_learner(setup, model, target)
     assert jax.tree.structure(learner.parameters) == jax.tree.structure(model)
-    gradient, metrics = update.gradient(setup, learner, random_batch(SPEC, 0), jax.random.key(1))
+    gradient, metrics = gradient_of(setup, learner)
     after = update.apply_gradient(setup, learner, gradient).model
     expected = model.utility.head.weight - 0.1 * gradient.utility.head.weight
     np.testing.assert_allclose(after.utility.head.weight, expected, rtol=1e-5)
@@ -101,8 +106,8 @@ def test_a_method_may_bring_an_optimizer_that_treats_layers_differently():
 def test_a_method_with_its_own_optimizer_trains():
     setup = small("vdn_attention", seeds=2, steps=60).build()
     setup = setup._replace(method=replace(setup.method, optimizer=lambda algorithm: optax.adam(algorithm.lr)))
-    start = loop.init(setup)
-    end, _ = run(setup)
+    programs = Programs(setup)
+    start, (end, _) = programs.init(), programs.run()
     assert end.learner.layout is None
     assert jax.tree.structure(end.learner.model) == jax.tree.structure(start.learner.model)
     moved = jax.tree.map(lambda old, new: bool((old != new).any()), start.learner.model, end.learner.model)
@@ -119,9 +124,9 @@ def test_a_vector_of_parameters_holds_its_model():
 
 
 def test_parameters_and_metrics_stay_float32_in_bf16():
-    setup, batch = setup_of(dtype=jnp.bfloat16), random_batch(SPEC, 0)
+    setup = setup_of(dtype=jnp.bfloat16)
     before = update.init_learner(setup, *models())
-    gradient, metrics = update.gradient(setup, before, batch, jax.random.key(1))
+    gradient, metrics = gradient_of(setup, before)
     after = update.apply_gradient(setup, before, gradient)
     assert after.parameters.dtype == jnp.float32
     assert all(value.dtype == jnp.float32 for value in metrics.values())
@@ -135,7 +140,7 @@ def test_metrics_may_be_integers():
 
     setup = setup_of(replace(METHOD, loss=loss))
     learner = update.init_learner(setup, *models())
-    metrics = update.gradient(setup, learner, random_batch(SPEC, 0), jax.random.key(1))[1]
+    metrics = gradient_of(setup, learner)[1]
     assert metrics["agents"] == 2
     assert metrics["agents"].dtype == jnp.float32
 
@@ -144,11 +149,3 @@ def test_groups_of_seeds_are_equal_and_not_too_large(monkeypatch):
     assert [update._group_size(seeds) for seeds in (1, 5, 12)] == [1, 1, 1]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert [update._group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]
-
-
-def test_a_single_seed_gives_the_same_as_a_batch_of_one():
-    def double(tree):
-        return jax.tree.map(lambda leaf: 2 * leaf, tree)
-
-    tree = {"a": jnp.ones((1, 3)), "b": jnp.ones(1)}
-    jax.tree.map(np.testing.assert_array_equal, update._vmap_one(double)(tree), jax.vmap(double)(tree))

@@ -41,9 +41,7 @@ def test_select_q_picks_the_actions_that_were_taken():
 def test_double_q_values_the_next_action_that_the_online_network_prefers():
     available = [[[[True, True]], [[True, True]], [[False, True]]]]
     batch = batch_of([[0, 0]], [[0, 0]], [[1, 1]], available=available)
-    q = jnp.array(
-        [[[[9.0, 0.0]], [[1.0, 2.0]], [[4.0, 3.0]]]]
-    )  # 0 is unavailable at the third timestep
+    q = jnp.array([[[[9.0, 0.0]], [[1.0, 2.0]], [[4.0, 3.0]]]])  # 0 is unavailable at the third timestep
     target_q = jnp.array([[[[0.0, 0.0]], [[70.0, 10.0]], [[80.0, 20.0]]]])
     np.testing.assert_array_equal(td.double_q(q, target_q, batch), [[[10], [20]]])
 

@@ -32,7 +32,7 @@ def build(config: Config, spec: Spec) -> Method:
     return Method(partial(init, config, spec), partial(loss, discount=config.discount))
 
 
-def init(config: Config, spec: Spec, key: PRNGKeyArray) -> IqlModel:
+def init(config: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> IqlModel:
     """Initialize a model."""
     return IqlModel(utility(config, spec, attention_factory(config.size, config.heads), key))
 

@@ -49,7 +49,7 @@ class Metrics(Sequence[dict[str, Any]]):
     def to_pandas(self) -> Any:
         """Return a DataFrame; needs pandas."""
         try:
-            import pandas
+            import pandas  # pyright: ignore[reportMissingImports] (an optional dependency)
         except ImportError as error:
             raise RefilError("to_pandas needs pandas: pip install pandas") from error
         return pandas.DataFrame(self._lines)

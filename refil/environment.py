@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from refil import plugins, settings
 from refil.errors import RefilError
 from refil.rollout import observe_batch
-from refil.training.config import ENVS, MaskDead
+from refil.training.config import ENVS
+from refil.training.setup import MaskDead
 from refil.types import Env, Observation, Spec
 
 

@@ -96,10 +96,10 @@ def apply_defaults(settings: T, env_defaults: Any) -> T:
     hints = get_type_hints(type(settings), include_extras=True)
     marked = [name for name, hint in hints.items() if FromEnv in getattr(hint, "__metadata__", ())]
     chosen = {name: getattr(env_defaults, name) for name in marked}
-    return dataclasses.replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[type-var]
+    return dataclasses.replace(settings, **{name: value for name, value in chosen.items() if value is not None})  # type: ignore[type-var] (T is a dataclass)
 
 
-def from_command_line(kind: type[T], arguments: Sequence[str], program: str, text: str, default: Any = None) -> T:
+def from_command_line(kind: type[T], arguments: Sequence[str], program: str, text: str | None, default: Any = None) -> T:
     """Parse options; those not given keep their defaults. `--help` shows the text and all options."""
     given = {} if default is None else {"default": default}
     settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
@@ -113,13 +113,13 @@ def from_json(default: T, values: Any, path: tuple[str, ...] = ()) -> T:
     where = ".".join(path) or "the config"
     if not isinstance(values, dict):
         raise RefilError(f"{where} should be an object, not {values!r}")
-    fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type]
+    fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type] (T is a dataclass)
     for name in values:
         if name not in fields:
             raise RefilError(f"{where} has no option {name!r}; available: {', '.join(sorted(fields))}")
     hints = get_type_hints(type(default))
     parsed = {name: coerce(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
-    settings = dataclasses.replace(default, **parsed)  # type: ignore[type-var]
+    settings = dataclasses.replace(default, **parsed)  # type: ignore[type-var] (T is a dataclass)
     check(settings, path)
     return settings
 

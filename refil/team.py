@@ -77,10 +77,11 @@ class Team:
         """Return how strongly each head of each agent attends to every entity."""
         utility = self.model.utility
         encoder = getattr(utility, "encoder", None)
-        if not isinstance(getattr(encoder, "aggregator", None), Attention):
+        aggregator = getattr(encoder, "aggregator", None)
+        if encoder is None or not isinstance(aggregator, Attention):
             raise RefilError(f"{type(utility).__name__} of {self.name} has no entity attention")
         inputs = entity_inputs(self._complete(obs, self._started(obs, state)), utility.last_action_dim)
-        return encoder.aggregator.weights(relu(encoder.embed(inputs)), obs.visible)
+        return aggregator.weights(relu(encoder.embed(inputs)), obs.visible)
 
     def play(self, episodes: int = 1, task: str | None = None, seed: int = 0) -> list[Replay]:
         """Play episodes greedily and return them as replays, which a notebook shows as a page."""
@@ -102,15 +103,16 @@ class Team:
 
     def _started(self, obs: Observation, state: TeamState) -> TeamState:
         """Reset the state where an observation says that its episode starts."""
-        if obs.is_first is None:
+        is_first = obs.is_first
+        if is_first is None:
             return state
-        fresh = self.initial_state(*obs.is_first.shape)
-        reset = lambda old, new: select(obs.is_first, new, old)  # noqa: E731
+        fresh = self.initial_state(*is_first.shape)
+        reset = lambda old, new: select(is_first, new, old)  # noqa: E731
         return replace(
             state,
             hidden=jax.tree.map(reset, state.hidden, fresh.hidden),
             last_action=reset(state.last_action, fresh.last_action),
-            is_first=state.is_first | obs.is_first,
+            is_first=state.is_first | is_first,
         )
 
     def _complete(self, obs: Observation, state: TeamState) -> Observation:

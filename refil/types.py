@@ -157,12 +157,19 @@ class RecurrentUtility(Utility, Protocol):
     """A utility with memory: `recur` advances it by one timestep, and returns the new state and the features to score.
 
     The framework resets the state at the first timestep of every episode, keeps a state per view, and handles packed batches.
-    A utility with a fused kernel may also define `project_inputs(inputs)` and `recur_all(inputs, is_first)`, which process
-    all timesteps at once; time is then the first axis.
+    A utility with a fused kernel may also define the two functions of `FusedUtility`.
     """
 
     def initial_state(self, *batch: int) -> PyTree: ...
     def recur(self, state: PyTree, inputs: PyTree) -> tuple[PyTree, PyTree]: ...
+
+
+@runtime_checkable
+class FusedUtility(RecurrentUtility, Protocol):
+    """A utility with memory that also processes all timesteps at once; time is then the first axis."""
+
+    def project_inputs(self, inputs: PyTree) -> PyTree: ...
+    def recur_all(self, inputs: PyTree, is_first: Bool[Array, "time ..."]) -> PyTree: ...
 
 
 @runtime_checkable

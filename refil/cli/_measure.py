@@ -97,10 +97,8 @@ def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Arr
     def policy(total: Array, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[Array, Array]:
         return total + obs.entities.sum() + obs.visible.sum(), random_policy(None, obs, keys)[1]
 
-    def step(state: RolloutState, _: None) -> tuple[RolloutState, Array]:
-        state = replace(
-            state, running=jnp.ones((envs, 1), bool)
-        )  # constant, so XLA drops the freezing of ended episodes
+    def step(state: RolloutState, _: Any) -> tuple[RolloutState, Array]:
+        state = replace(state, running=jnp.ones((envs, 1), bool))  # constant, so XLA drops the freezing of ended episodes
         after, _, outcome = step_envs(env, policy, keys, state)
         env_states = jax.tree.map(partial(select, after.running), after.env_states, first)
         return replace(after, env_states=env_states), outcome.reward.sum()
@@ -147,7 +145,7 @@ def _time_parts(setup: Setup, state: TrainState, repeats: int) -> dict[str, floa
 
 def _compile_twice(setup: Setup, state: TrainState) -> tuple[list[Callable[..., Any]], float, float]:
     """Compile `learn` and `play` as training does; return them, and the seconds without and with the cache."""
-    times = []
+    programs, times = [], []
     with _empty_cache():
         for _ in range(2):
             jax.clear_caches()
@@ -161,7 +159,7 @@ def _compile_twice(setup: Setup, state: TrainState) -> tuple[list[Callable[..., 
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    usual = jax.config.jax_compilation_cache_dir
+    usual = jax.config.values["jax_compilation_cache_dir"]
     with TemporaryDirectory() as folder:
         for path in (folder, usual):
             compilation_cache.reset_cache()

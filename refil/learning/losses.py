@@ -79,7 +79,7 @@ def factorized_loss(
     factor_slices = [slice(0, 1), *(slice(1 + sample, None, samples) for sample in range(samples))]  # joint; within and across
     value, *imagined = joint_values(model.mixer, inputs.context, q, batch, factor_slices)
     joint_loss, metrics = td.loss(value, td_targets, batch.valid)
-    imagined_loss = sum(td.squared_error(each, td_targets, batch.valid) for each in imagined) / samples
+    imagined_loss = jnp.asarray(sum(td.squared_error(each, td_targets, batch.valid) for each in imagined)) / samples
     loss = (1 - options.imagined_weight) * joint_loss + options.imagined_weight * imagined_loss
     return loss, metrics | {"imagined_loss": imagined_loss}
 
@@ -121,8 +121,8 @@ def target_inputs(
         later = replace(obs, entities=barrier(second_barrier(obs.entities)))
         return model.mixer.context(later, full), target.mixer.context(later, later.full_view[None])
 
-    target_q, _, both = unroll_overlapped(target.utility, batch, obs.visible[None], key, contexts)
-    return TargetInputs(*both, target_q[0])
+    target_q, _, (context, target_context) = unroll_overlapped(target.utility, batch, obs.visible[None], key, contexts)
+    return TargetInputs(context, target_context, target_q[0])
 
 
 def joint_values(
@@ -191,11 +191,13 @@ def use_random(obs: Observation, random: GroupIds) -> GroupIds:
 
 def true_groups(obs: Observation, random: GroupIds) -> GroupIds:
     """Use the environment's true groups: the paper's Fixed Oracle."""
+    assert obs.group is not None
     return jnp.broadcast_to(obs.group, random.shape)
 
 
 def random_in_groups(obs: Observation, random: GroupIds) -> GroupIds:
     """Split the environment's true groups randomly: the paper's Randomized Oracle."""
+    assert obs.group is not None
     return random * (1 + obs.group.max()) + obs.group
 
 
@@ -206,6 +208,7 @@ def single_group(obs: Observation, random: GroupIds) -> GroupIds:
 
 def switch_after_first_step(first: Partition, later: Partition, obs: Observation, random: GroupIds) -> GroupIds:
     """Use one partition at the first timestep of an episode and another one from then on."""
+    assert obs.is_first is not None
     return jnp.where(obs.is_first[..., None], first(obs, random), later(obs, random))
 
 

@@ -51,7 +51,7 @@ def lambda_targets(
     rewards, terminated, valid = (leaf.reshape(*leaf.shape, *extra) for leaf in (batch.rewards, batch.terminated, batch.valid))
     continues = jnp.pad(valid[:, 1:], [(0, 0), (0, 1)] + [(0, 0)] * len(extra)) & ~terminated
 
-    def step(later: Array, now: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+    def step(later: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
         reward, terminated, continues, value = now
         following = jnp.where(continues, (1 - lambda_) * value + lambda_ * later, value)
         target = reward + discount * jnp.where(terminated, 0.0, following)

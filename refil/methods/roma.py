@@ -211,19 +211,20 @@ def _bottleneck(inputs: int, layer: int, outputs: int, key: PRNGKeyArray) -> Bot
 
 def loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, config: Config) -> Loss:
     """Return the loss of Q-learning on the joint value, plus the losses of roles."""
-    obs = batch.observations
+    obs, utility = batch.observations, model.utility
+    assert isinstance(utility, RomaUtility)
     keys = jax.random.split(key)
     views, full = obs.visible[None], obs.full_view[None]
     q, features, inputs = unroll_overlapped(
-        model.utility, batch, views, keys[0], partial(target_inputs, model, target, batch, full, keys[1])
+        utility, batch, views, keys[0], partial(target_inputs, model, target, batch, full, keys[1])
     )
     td_targets = joint_targets(target, inputs, q[0], batch, config.discount)
     (value,) = joint_values(model.mixer, inputs.context, q, batch, [ALL_FACTORS])
     td_loss, metrics = td.loss(value, td_targets, batch.valid)
     seen_obs = replace(obs, key=timestep_keys(batch, keys[0]))
-    output = model.utility.forward(jax.tree.map(lambda leaf: leaf[0], features), seen_obs)  # as in unroll: XLA computes it once
+    output = utility.forward(jax.tree.map(lambda leaf: leaf[0], features), seen_obs)  # as in unroll: XLA computes it once
     identity_loss, difference_loss = (
-        _mean(part[:, :-1], batch.valid) for part in _role_losses(model.utility, features, output, obs, config)
+        _mean(part[:, :-1], batch.valid) for part in _role_losses(utility, features, output, obs, config)
     )
     total = td_loss + identity_loss + config.difference_weight * difference_loss
     return total, metrics | {"identifiability_loss": identity_loss, "dissimilarity_loss": difference_loss}
@@ -232,6 +233,7 @@ def loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, co
 def _role_losses(
     utility: RomaUtility, features: Features, output: Output, obs: Observation, config: Config
 ) -> tuple[Float[Array, "batch timesteps"], Float[Array, "batch timesteps"]]:
+    assert obs.is_first is not None
     hidden, seen = features.hidden[0], features.seen[0]
     before = jnp.pad(hidden[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
     before = jnp.where(obs.is_first[..., None, None], 0.0, before)

@@ -48,7 +48,7 @@ def attend(
     """
     if on_gpu() and attention_kernel.fits(views, size, heads, value_dim):
         flat = projections.reshape(-1, *projections.shape[-2:]), views.reshape(len(views), -1, *views.shape[-2:])
-        attended = attention_kernel.attend(*flat, size, heads, value_dim, sum_heads, False)
+        attended: Array = attention_kernel.attend(*flat, size, heads, value_dim, sum_heads, False)
         return attended.reshape(*views.shape[:-1], attended.shape[-1])
     return attend_xla(projections, views, size, heads, value_dim, sum_heads)
 

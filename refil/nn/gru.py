@@ -121,11 +121,11 @@ gru_scan.defvjp(_gru_scan_fwd, _gru_scan_bwd)
 def gru_steps(weight: Array, biases: Array, gates: Array, is_first: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Compute `gru_scan` without the GPU kernel; also return the activations of every timestep (see `gru_step`)."""
 
-    def step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
+    def step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array, Array, Array]]:
         gates, is_first = inputs
         hidden = jnp.where(is_first, 0.0, hidden)
-        hidden, *activations = gru_step(gates + biases[0], matmul(hidden, weight) + biases[1], hidden)
-        return hidden, (hidden.astype(gates.dtype), *activations)
+        hidden, reset, update, new, new_hidden = gru_step(gates + biases[0], matmul(hidden, weight) + biases[1], hidden)
+        return hidden, (hidden.astype(gates.dtype), reset, update, new, new_hidden)
 
     return jax.lax.scan(step, jnp.zeros((gates.shape[1], len(weight))), (gates, is_first))[1]
 

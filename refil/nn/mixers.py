@@ -146,12 +146,14 @@ _COLUMN_WEIGHTS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.s
 
 def qmix(make: HypernetFactory, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> Qmix:
     """Initialize a QMIX mixing network."""
-    return Qmix(*map(make, jax.random.split(key, 4)), positive, last_action_dim)
+    first, first_bias, last, last_bias = map(make, jax.random.split(key, 4))
+    return Qmix(first, first_bias, last, last_bias, positive, last_action_dim)
 
 
 def linear_qmix(make: HypernetFactory, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> LinearQmix:
     """Initialize a weighted sum; the columns that its hypernetworks produce are averaged into one."""
-    return LinearQmix(*map(make, jax.random.split(key, 2)), positive, last_action_dim)
+    weights, bias = map(make, jax.random.split(key, 2))
+    return LinearQmix(weights, bias, positive, last_action_dim)
 
 
 MIXERS = {"attention": qmix, "linear": linear_qmix}

@@ -23,7 +23,7 @@ from refil.nn.layers import Linear, relu
 from refil.nn.pooling import Pooling
 from refil.nn.time_major import from_time_major, to_time_major
 from refil.rollout import Policy, epsilon_greedy
-from refil.types import EpisodeBatch, Observation, RecurrentUtility, Utility
+from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
 
 Aggregator = Attention | Pooling
 Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
@@ -197,6 +197,7 @@ def unroll_overlapped(
     if not isinstance(utility, RecurrentUtility):
         features, other = inputs, overlapped(lambda values: values)
     else:
+        assert obs.is_first is not None
         index = batch.pack_index
         inputs = jax.tree.map(partial(to_time_major, index), inputs)
         is_first = to_time_major(index, obs.is_first[None])[..., None, None]
@@ -217,7 +218,7 @@ def _recur(
     overlapped: Callable[[Barrier], PyTree],
 ) -> tuple[PyTree, PyTree]:
     """Return the features of all timesteps, time-major, and the overlapped work: with a fused kernel if there is one."""
-    if hasattr(utility, "recur_all"):
+    if isinstance(utility, FusedUtility):
         inputs = utility.project_inputs(inputs)
         other = overlapped(partial(overlap.barrier, inputs))
         return overlap.backward_first(utility.recur_all(inputs, is_first), other)
@@ -226,9 +227,8 @@ def _recur(
 
 def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tuple[int, int]) -> PyTree:
     """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
-    views, agents = sizes
     exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
-    start = utility.initial_state(views, is_first.shape[2], agents)
+    start = utility.initial_state(sizes[0], is_first.shape[2], sizes[1])  # views, rows, agents
 
     def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
         inputs, is_first = now
@@ -243,6 +243,7 @@ def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tup
 def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
     """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
     is_first = batch.observations.is_first
+    assert is_first is not None
     here = jnp.arange(is_first.size).reshape(is_first.shape)
     start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
     fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))

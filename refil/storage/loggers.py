@@ -46,7 +46,7 @@ def _tensorboard(path: Path, stack: ExitStack) -> Logger:
 
 def _wandb(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
     try:
-        import wandb
+        import wandb  # pyright: ignore[reportMissingImports] (an optional dependency)
     except ImportError as error:
         raise RefilError("output.wandb needs the extra 'wandb': pip install 'refil[wandb]'") from error
     values = {"env": config.env.name, "method": config.method.name, "config": config.to_json()}

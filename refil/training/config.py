@@ -17,8 +17,8 @@ from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
 from refil.training import flags
 from refil.training.replay import config as replay_config
 from refil.training.replay.config import ReplayConfig
-from refil.training.setup import Setup, TrainConfig
-from refil.types import Env, EnvDefaults, Method, MethodInfo, Observation
+from refil.training.setup import MaskDead, Setup, TrainConfig
+from refil.types import Env, EnvDefaults, Method, MethodInfo
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
@@ -191,24 +191,6 @@ def check_method(method: Any, name: str) -> None:
             where = jax.tree_util.keystr(path)
             advice = "fields that are not learned must be eqx.field(static=True)"
             raise RefilError(f"the model of {name} has {leaf.dtype} in {where}; {advice}")
-
-
-@dataclass(frozen=True)
-class MaskDead:
-    """An environment whose dead entities are absent, as if their slots were padding."""
-
-    env: Env
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.env, name)
-
-    def observe(self, state: Any) -> Observation:
-        """Observe the living entities only."""
-        obs = self.env.observe(state)
-        if obs.alive is None:
-            return obs
-        both = obs.alive[: obs.visible.shape[-2], None] & obs.alive[None, :]
-        return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)
 
 
 def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:

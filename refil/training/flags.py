@@ -25,7 +25,7 @@ def configure(precision: Precision = "float32", deterministic: bool = False) -> 
     if deterministic:
         _add_xla_flag(DETERMINISTIC)
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
-    if jax.default_backend() == "gpu" and jax.config.jax_compilation_cache_dir is None:
+    if jax.default_backend() == "gpu" and jax.config.values["jax_compilation_cache_dir"] is None:
         jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute on a GPU
 
 

@@ -38,7 +38,8 @@ class Replay:
 
 def replays(env: Env, trajectories: Trajectory) -> list[Replay]:
     """Turn recorded episodes, with one leading axis, into replays."""
-    found = []
+    scene, found = getattr(env, "scene", None), []
+    assert scene is not None
     for number, valid in enumerate(trajectories.valid):
         length = int(valid.sum())
         states = [jax.tree.map(lambda leaf, t=time: leaf[number, t], trajectories.states) for time in range(length + 1)]  # noqa: B023
@@ -47,7 +48,7 @@ def replays(env: Env, trajectories: Trajectory) -> list[Replay]:
                 task=env.task_names[int(trajectories.task[number])],
                 won=bool(trajectories.won[number]),
                 episode_return=float(trajectories.rewards[number][valid].sum()),
-                scenes=[env.scene(state) for state in states],
+                scenes=[scene(state) for state in states],
             )
         )
     return found

@@ -43,7 +43,7 @@ class _Plan(NamedTuple):
     def outputs(self) -> int:
         return self.value_dim if self.sum_heads else self.value_dim * self.heads
 
-    def columns(self, part: int, head: Int[Array, ""]) -> pl.Slice:
+    def columns(self, part: int, head: Int[Array, ""]) -> pl.Slice | slice:
         """Return the columns of a head's queries (part 0), keys (1) or values (2)."""
         width = self.value_dim if part == 2 else self.size // self.heads
         return pl.ds(part * self.size + head * width, width)

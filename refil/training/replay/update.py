@@ -28,7 +28,7 @@ Metrics = dict[str, Float[Array, "..."]]  # per seed, or of one seed
 class ParameterLayout:
     """The arrays of a model as one vector: a GPU takes about as long for each of many small arrays as for one large one."""
 
-    structure: PyTreeDef
+    structure: PyTreeDef  # pyright: ignore[reportInvalidTypeForm] (JAX defines this class as a variable)
     shapes: tuple[tuple[int, ...], ...]
 
     def ravel(self, model: Any) -> Float[Array, " parameters"]:
@@ -69,9 +69,9 @@ class LearnerState(eqx.Module):
 def clip_by_norm(max_norm: float) -> optax.GradientTransformation:
     """Scale gradients down to a joint norm of at most `max_norm`, with PyTorch's small constant."""
 
-    def update(gradients: PyTree, state: optax.EmptyState, params: PyTree = None) -> tuple[PyTree, optax.EmptyState]:
-        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(gradients) + 1e-6))
-        return jax.tree.map(lambda leaf: leaf * scale, gradients), state
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(updates) + 1e-6))
+        return jax.tree.map(lambda leaf: leaf * scale, updates), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
@@ -179,8 +179,8 @@ def update_chunk(
     choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: no update
 
     def next_update(carry: tuple[LearnerState, Metrics], now: PyTree) -> tuple[tuple[LearnerState, Metrics], None]:
-        *inputs, number = now
-        return update_step(setup, carry, *inputs, episodes + number, ready), None
+        choice, inputs, number = now
+        return update_step(setup, carry, choice, inputs, episodes + number, ready), None
 
     by_update = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (choice, (batches, plans, keys[:, :, 1])))
     return jax.lax.scan(next_update, carry, (*by_update, jnp.arange(keys.shape[1])))[0]

@@ -152,7 +152,7 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
 
     def constant(index: Int[Array, ""], column: Constants) -> Shaped[Array, ""]:
         dtype = jnp.result_type(*column)  # Triton cannot select between two scalars, only multiply and add them
-        return sum((index == place).astype(dtype) * value for place, value in enumerate(column))
+        return jnp.asarray(sum((index == place).astype(dtype) * value for place, value in enumerate(column)))
 
     columns = list(zip(*rows, strict=True))
     return jax.lax.fori_loop(

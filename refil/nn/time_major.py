@@ -34,7 +34,7 @@ def from_time_major(index: PackIndex | None, leaf: Array) -> Array:
 
 
 def _both_ways(position: Int[Array, " packed"], size: int) -> tuple[Int[Array, " packed"], Int[Array, " positions"]]:
-    """Return the position of each packed timestep and the timestep at each position; out of range where there is none."""
+    """Return the position of each packed timestep and the timestep at each position; out of range at unused positions."""
     return position, jnp.full((size,), len(position)).at[position].set(jnp.arange(len(position)), mode="drop")
 
 

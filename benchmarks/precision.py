@@ -1,12 +1,12 @@
-"""How far rounding moves the gradient of a run's networks, beside how far another batch moves it.
+"""Measure how far rounding changes the gradient of a run's models, compared with how far another batch changes it.
 
     python benchmarks/precision.py RUN
     python benchmarks/precision.py RUN --batches 8
 
-The run's models play batches of episodes, and are their own targets. For each seed and batch the loss and its gradient are
-worked out in float32, in TF32 (which a GPU has; elsewhere both factors of every product are rounded to its ten bits) and with
-bfloat16 rows. Printed is, as a share of float32's, how far each loss and gradient is from it; and how far the float32 gradient
-of one batch is from that of the next.
+The run's models play batches of episodes, and are their own target networks. For each seed and batch, the loss and its gradient
+are computed in float32, in TF32 (emulated without a GPU: both factors of every product are rounded to its ten bits) and in
+bfloat16. The script prints the distance of each loss and gradient from that in float32, relative to float32; and the distance
+between the float32 gradients of different batches.
 """
 
 import argparse
@@ -18,125 +18,145 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal
-from jaxtyping import Array, Float
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
-from refil import rollout
+from refil.nn.utilities import team_policy, team_state
+from refil.rollout import rollout_random_tasks
 from refil.storage import run_dir
-from refil.training import config
-from refil.training.replay import learner as learn
-from refil.training.setup import Loop
-from refil.types import Model, Trajectory
+from refil.training import flags
+from refil.training.config import COMPUTE_DTYPES
+from refil.training.replay import buffer, update
+from refil.training.setup import Setup
+from refil.types import Trajectory
 
-BATCHES_OF = 32  # episodes, as the paper's
-TF32 = 8, 10  # bits of its exponent and of its fraction
-Both = tuple[Float[Array, " 1"], Float[Array, " parameters"]]  # a batch's loss, and its gradient
+EPISODES = 32  # per batch, as in the paper
+TF32 = 8, 10  # bits of the exponent and of the fraction
+LossAndGradient = tuple[Float[Array, " 1"], Float[Array, " parameters"]]  # of one batch
+Stacked = tuple[Float[Array, "batches 1"], Float[Array, "batches parameters"]]
 
 
 def main() -> None:
-    """Measure, and print a line for each seed."""
+    """Measure, and print two lines for each seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--batches", type=int, default=3)
-    given = parser.parse_args()
-    run = run_dir.existing(given.run)
-    built = run.experiment.build()
-    models = jax.tree.map(jnp.asarray, run.load_models(built.method.init(jax.random.key(0))))
-    play = jax.jit(partial(rollout.random_tasks, built.env, envs=BATCHES_OF))
-    worked_out = {name: loss_and_gradient(built, name) for name in config.PRODUCTS}
-    print(f"{run.experiment.method} on {run.experiment.env}, {given.batches} batches of {BATCHES_OF} episodes")
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument("--batches", type=int, default=3, help="batches per seed (default: 3)")
+    args = parser.parse_args()
+    run = run_dir.open_run(args.run)
+    config = run.config
+    config.configure()
+    setup = config.build()
+    models = jax.tree.map(jnp.asarray, run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0))))
+    play_batch = jax.jit(partial(play, setup))
+    functions = {precision: loss_and_gradient(setup, precision) for precision in flags.MATMUL_PRECISION}
+    print(f"{config.method.name} on {config.env.name}, {args.batches} batches of {EPISODES} episodes")
     for row, seed in enumerate(run.seeds):
-        one = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], models)
-        found: dict[str, list[Both]] = {name: [] for name in worked_out}
-        for key_play, key_learn in jax.random.split(jax.random.key(0), (given.batches, 2)):
-            played = play(models=one, epsilon=jnp.array([built.schedule.epsilon_finish]), keys=key_play[None])
-            for name, of_batch in worked_out.items():
-                found[name].append(of_batch(*jax.tree.map(lambda leaf: leaf[0], (one, played)), key_learn))
-        for line in told({name: tuple(map(jnp.stack, zip(*both, strict=True))) for name, both in found.items()}):
+        model = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], models)
+        found: dict[str, list[LossAndGradient]] = {precision: [] for precision in functions}
+        for play_key, loss_key in jax.random.split(jax.random.key(0), (args.batches, 2)):
+            trajectories = play_batch(model, play_key[None])
+            for precision, function in functions.items():
+                found[precision].append(function(*jax.tree.map(lambda leaf: leaf[0], (model, trajectories)), loss_key))
+        for line in report({precision: stack(batches) for precision, batches in found.items()}):
             print(f"seed {seed}: {line}", flush=True)
 
 
-def told(found: dict[str, tuple[Float[Array, "batches 1"], Float[Array, "batches parameters"]]]) -> Iterator[str]:
-    """How far apart they are."""
+def play(setup: Setup, models: PyTree, keys: Key[Array, " seeds"]) -> Trajectory:
+    """Play a batch of episodes with the final epsilon."""
+    policy = team_policy(models, jnp.full(keys.shape, setup.algorithm.epsilon_finish))
+    return rollout_random_tasks(setup.env, policy, team_state(models, EPISODES, setup.env.spec.agents), EPISODES, keys)
+
+
+def stack(batches: list[LossAndGradient]) -> Stacked:
+    """Stack the losses and the gradients of all batches."""
+    losses, gradients = zip(*batches, strict=True)
+    return jnp.stack(losses), jnp.stack(gradients)
+
+
+def report(found: dict[str, Stacked]) -> Iterator[str]:
+    """Iterate over lines that say how far losses and gradients are from those in float32."""
     loss, gradient = found.pop("float32")
-    yield ", ".join(f"loss in {name} {span(apart(other, loss))}" for name, (other, _) in found.items())
-    parts = [f"gradient in {name} {span(apart(other, gradient))}" for name, (_, other) in found.items()]
-    yield ", ".join([*parts, f"of another batch {span(apart(jnp.roll(gradient, 1, axis=0), gradient))}"])
+    yield ", ".join(f"loss in {precision} {span(distances(other, loss))}" for precision, (other, _) in found.items())
+    parts = [f"gradient in {precision} {span(distances(other, gradient))}" for precision, (_, other) in found.items()]
+    yield ", ".join([*parts, f"of another batch {span(distances(jnp.roll(gradient, 1, axis=0), gradient))}"])
 
 
-def loss_and_gradient(built: Loop, precision: str) -> Callable[[Model, Trajectory, Array], Both]:
-    """Of a batch, with products and rows of this precision."""
+def loss_and_gradient(setup: Setup, precision: flags.Precision) -> Callable[..., LossAndGradient]:
+    """Return the function of a model, a batch of trajectories and a key that computes in this precision."""
+    setup = setup._replace(compute_dtype=COMPUTE_DTYPES[precision])
 
-    def worked_out(model: Model, batch: Trajectory, key: Array) -> Both:
-        learner, episodes = learn.learner(model, model, built.optimiser), rollout.recall(built.env, batch)
-        gradient, said = learn.gradient(built.method, learner, episodes, key, config.ACTIVATIONS[precision])
-        return said["loss"][None], gradient
+    def compute(model: PyTree, trajectories: Trajectory, key: PRNGKeyArray) -> LossAndGradient:
+        learner, batch = update.init_learner(setup, model, model), buffer.rebuild_batch(setup.env, trajectories)
+        gradient, metrics = update.gradient(setup, learner, batch, key)
+        return metrics["loss"][None], ravel_pytree(gradient)[0]
 
-    def at_this_precision(*arguments: object) -> Both:
-        with jax.default_matmul_precision(config.PRODUCTS[precision]):
+    def compute_in_precision(*arguments: PyTree) -> LossAndGradient:
+        with flags.matmul_precision(precision):
             return compiled(*arguments)
 
-    emulated = precision == "tf32" and jax.default_backend() != "gpu"
-    compiled = jax.jit(with_rounded_factors(worked_out) if emulated else worked_out)
-    return at_this_precision
+    emulate = precision == "tf32" and jax.default_backend() != "gpu"
+    compiled = jax.jit(with_rounded_factors(compute) if emulate else compute)
+    return compute_in_precision
 
 
-def with_rounded_factors(function: Callable[..., Both]) -> Callable[..., Both]:
-    """The same function, with both factors of all its products as exact as TF32."""
+def with_rounded_factors(function: Callable[..., LossAndGradient]) -> Callable[..., LossAndGradient]:
+    """Return the function with both factors of all its products rounded to TF32."""
 
-    def rounded(*arguments: object) -> Both:
-        traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        return jax.tree.unflatten(jax.tree.structure(shapes), evaluate(traced, *jax.tree.leaves(arguments)))
+    def rounded(*arguments: PyTree) -> LossAndGradient:
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        return jax.tree.unflatten(jax.tree.structure(shapes), run_program(program, *jax.tree.leaves(arguments)))
 
     return rounded
 
 
-def evaluate(traced: ClosedJaxpr, *given: Array) -> list[Array]:
-    """What a program comes to."""
-    program, values = traced.jaxpr, {}
-    values.update(zip(program.constvars, traced.consts, strict=True))
-    values.update(zip(program.invars, given, strict=True))
+def run_program(closed: ClosedJaxpr, *inputs: Array) -> list[Array]:
+    """Return the outputs of a program whose factors are rounded."""
+    program, values = closed.jaxpr, {}
+    values.update(zip(program.constvars, closed.consts, strict=True))
+    values.update(zip(program.invars, inputs, strict=True))
 
-    def read(name: Any) -> Array:
-        return name.val if isinstance(name, Literal) else values[name]
+    def read(variable: Any) -> Array:
+        return variable.val if isinstance(variable, Literal) else values[variable]
 
-    for line in program.eqns:
-        result = applied(line.primitive, line.params, [read(name) for name in line.invars])
-        values.update(zip(line.outvars, result if line.primitive.multiple_results else [result], strict=True))
-    return [read(name) for name in program.outvars]
+    for equation in program.eqns:
+        result = apply(equation.primitive, equation.params, [read(variable) for variable in equation.invars])
+        values.update(zip(equation.outvars, result if equation.primitive.multiple_results else [result], strict=True))
+    return [read(variable) for variable in program.outvars]
 
 
-def applied(primitive: Any, params: dict[str, Any], given: list[Array]) -> Any:
-    """One line of a program. Loops and choices keep their form; what is called is done in place."""
+def apply(primitive: Any, params: dict[str, Any], inputs: list[Array]) -> Any:
+    """Apply one operation of a program: loops and branches are kept, and called programs are inlined."""
     if primitive.name == "dot_general":
-        return primitive.bind(*(jax.lax.reduce_precision(factor, *TF32) for factor in given), **params)
+        return primitive.bind(*(jax.lax.reduce_precision(factor, *TF32) for factor in inputs), **params)
     bodies = {name: value for name, value in params.items() if is_body(value)}
     if not bodies:
-        return primitive.bind(*given, **params)
+        return primitive.bind(*inputs, **params)
     if primitive.name not in ("scan", "while", "cond"):
-        return evaluate(*bodies.values(), *given)
-    return primitive.bind(*given, **params | {name: rewritten(body) for name, body in bodies.items()})
+        return run_program(*bodies.values(), *inputs)
+    return primitive.bind(*inputs, **params | {name: round_factors(body) for name, body in bodies.items()})
 
 
 def is_body(value: Any) -> bool:
-    """Whether this is a program, or several."""
+    """Return whether a parameter of an operation is a program, or several."""
     return isinstance(value, ClosedJaxpr) or (isinstance(value, tuple) and bool(value) and all(map(is_body, value)))
 
 
-def rewritten(body: Any) -> Any:
-    """The same program, or programs, with rounded factors."""
+def round_factors(body: Any) -> Any:
+    """Return the same program, or programs, with rounded factors."""
     if isinstance(body, tuple):
-        return tuple(map(rewritten, body))
-    return jax.make_jaxpr(partial(evaluate, body))(*(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in body.in_avals))
+        return tuple(map(round_factors, body))
+    shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in body.in_avals]
+    return jax.make_jaxpr(partial(run_program, body))(*shapes)
 
 
-def apart(one: Float[Array, "batches parameters"], other: Float[Array, "batches parameters"]) -> Float[Array, " batches"]:
-    """Each gradient's distance from the other, as a share of the other's norm."""
-    return jnp.linalg.norm(one - other, axis=1) / jnp.linalg.norm(other, axis=1)
+def distances(ours: Float[Array, "batches size"], reference: Float[Array, "batches size"]) -> Float[Array, " batches"]:
+    """Return the distance of each vector from its reference, relative to the norm of the reference."""
+    return jnp.linalg.norm(ours - reference, axis=1) / jnp.linalg.norm(reference, axis=1)
 
 
-def span(shares: Float[Array, " batches"]) -> str:
-    """The least and the most."""
-    return f"{shares.min():.2g} to {shares.max():.2g}"
+def span(values: Float[Array, " batches"]) -> str:
+    """Format the smallest and the largest value."""
+    return f"{values.min():.2g} to {values.max():.2g}"
 
 
 if __name__ == "__main__":

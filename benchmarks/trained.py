@@ -1,11 +1,11 @@
-"""How long an update with its share of play takes while the teams of a run go on playing and learning.
+"""Measure how long an update takes, with its share of play, while the trained teams of a run continue to play and learn.
 
     python benchmarks/trained.py RUN
-    python benchmarks/trained.py RUN --fold 0.46 0.55 0.62 --precision bf16 --envs 128 --rounds 12
+    python benchmarks/trained.py RUN --pack 0.46 0.55 0.62 --precision bf16 --envs 128 --iterations 12
 
-Begins with the run's models, an empty replay and the epsilon of the end of training. How far batches are folded depends
-on how long battles last, so that teams which have learned cost more or less than teams which act at random (`refil bench`).
-The first rounds are not counted.
+Starts with the run's models, an empty replay buffer and the final epsilon. How far batches can be packed depends on the length
+of episodes, so that an update of a trained team may cost more or less than that of an untrained one (`refil bench`).
+The first iterations are not counted.
 """
 
 import argparse
@@ -17,60 +17,80 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from refil.settings import LARGEST
 from refil.storage import run_dir
-from refil.training import config, devices
-from refil.training.replay import loop
+from refil.training import devices, flags
+from refil.training.config import RunConfig
+from refil.training.replay import loop, update
 from refil.training.replay.loop import TrainState
-from refil.training.setup import Loop
-from refil.types import Model
+from refil.training.setup import Setup
 
-NOT_COUNTED = 4  # rounds: until replay holds several, and everything has been called
-ROUNDS_KEPT = 10  # in replay
+WARM_UP = 4  # iterations: until the replay buffer holds several rounds of episodes, and every program has run
+ROUNDS_STORED = 10  # rounds of episodes that the replay buffer holds
 
 
 def main() -> None:
-    """Measure, and print."""
-    given = arguments()
-    run = run_dir.existing(given.run)
-    options = run.experiment.options
-    buffer = max(ROUNDS_KEPT * given.envs, options.batch)
-    size = {"seeds": len(run.seeds), "envs": given.envs, "buffer": buffer, "steps": LARGEST}
-    manner = {"precision": given.precision, "fold": options.fold if given.fold is None else tuple(given.fold)}
-    asked = replace(run.experiment, options=replace(options, **size, **manner))
-    built = asked.build()
-    training = having_learned(built, run.load_models(built.method.init(jax.random.key(0))))
-    iterate = devices.jit(partial(loop.iterate, built), donate_argnums=0).lower(training).compile()
-    rounds = []
-    for _ in range(NOT_COUNTED + given.rounds):
-        steps, began = int(training.env_steps.sum()), time.perf_counter()
-        training = jax.block_until_ready(iterate(training))
-        rounds.append((time.perf_counter() - began, int(training.env_steps.sum()) - steps))
-    seconds, steps = (statistics.mean(values) for values in zip(*rounds[NOT_COUNTED:], strict=True))
-    print(f"{len(run.seeds)} seed(s), {given.envs} environments, {asked.options.precision}, folds {asked.options.fold}")
-    print(f"{1e3 * seconds / given.envs:.2f} ms an update of all seeds with its play")
-    print(f"{steps / given.envs / len(run.seeds):.1f} steps an episode")
-    print(f"{1e7 * len(run.seeds) / (steps / seconds) / 60:.1f} minutes for 10M steps of each seed, without evaluations")
+    """Measure and print."""
+    args = parse_arguments()
+    run = run_dir.open_run(args.run)
+    config, seeds = measured_config(run.config, len(run.seeds), args), len(run.seeds)
+    config.configure()
+    setup = config.build()
+    models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
+    state = trained_state(setup, jax.tree.map(jnp.asarray, models))
+    timings = time_iterations(setup, state, WARM_UP + args.iterations)[WARM_UP:]
+    seconds, steps = (statistics.mean(values) for values in zip(*timings, strict=True))
+    print(f"{seeds} seed(s), {args.envs} environments, {args.precision}, pack {config.algorithm.pack}")
+    print(f"{1e3 * seconds / args.envs:.2f} ms per update of all seeds, with play")
+    print(f"{steps / args.envs / seeds:.1f} steps per episode")
+    print(f"{1e7 * seeds / (steps / seconds) / 60:.1f} minutes for 10M steps of each seed, without evaluations")
 
 
-def arguments() -> argparse.Namespace:
-    """What was asked for."""
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--fold", type=float, nargs="*", help="shares of a batch's instants, or none; by default the run's")
-    parser.add_argument("--precision", choices=list(config.PRODUCTS), default="bf16")
-    parser.add_argument("--envs", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("run", type=Path, help="folder of the run")
+    packs = "sizes of packed batches as fractions of the padded size; without a value: never pack (default: those of the run)"
+    parser.add_argument("--pack", type=float, nargs="*", help=packs)
+    parser.add_argument("--precision", choices=list(flags.MATMUL_PRECISION), default="bf16", help="default: bf16")
+    parser.add_argument("--envs", type=int, default=128, help="environments per seed (default: 128)")
+    parser.add_argument("--iterations", type=int, default=12, help="iterations to time (default: 12)")
     return parser.parse_args()
 
 
-def having_learned(built: Loop, models: Model) -> TrainState:
-    """The start of training, but with these networks, and as little exploring as in the end."""
-    training = jax.jit(partial(loop.begin, built))()
-    rows = jax.vmap(training.learner.layout.row)(jax.tree.map(jnp.asarray, models))
-    learner = replace(training.learner, parameters=rows, target_parameters=rows.copy())
-    return replace(training, learner=learner, env_steps=jnp.full_like(training.env_steps, built.schedule.epsilon_steps))
+def measured_config(config: RunConfig, seeds: int, args: argparse.Namespace) -> RunConfig:
+    """Return the config of a run with the sizes to measure; its steps never end."""
+    algorithm = config.algorithm
+    return config.with_options(
+        seeds=seeds,
+        envs=args.envs,
+        steps=LARGEST,
+        precision=args.precision,
+        buffer=max(ROUNDS_STORED * args.envs, algorithm.batch),
+        pack=list(algorithm.pack) if args.pack is None else args.pack,
+    )
+
+
+def trained_state(setup: Setup, models: PyTree) -> TrainState:
+    """Return the state before training, but with these models, and with the steps after which epsilon is final."""
+    state = jax.jit(partial(loop.init, setup))()
+    learner = jax.vmap(lambda model: update.init_learner(setup, model, model))(models)
+    env_steps = jnp.full_like(state.counters.env_steps, setup.algorithm.epsilon_steps)
+    # Copies, because arrays that share memory cannot all be donated.
+    return replace(state, learner=jax.tree.map(jnp.copy, learner), counters=replace(state.counters, env_steps=env_steps))
+
+
+def time_iterations(setup: Setup, state: TrainState, count: int) -> list[tuple[float, int]]:
+    """Return the seconds and the environment steps of all seeds of each iteration; the state is donated."""
+    iterate = devices.jit(partial(loop.iterate, setup), donate_argnums=0).lower(state).compile()
+    timings = []
+    for _ in range(count):
+        steps, started = int(state.counters.env_steps.sum()), time.perf_counter()
+        state = jax.block_until_ready(iterate(state))
+        timings.append((time.perf_counter() - started, int(state.counters.env_steps.sum()) - steps))
+    return timings
 
 
 if __name__ == "__main__":

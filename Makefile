@@ -1,4 +1,4 @@
-# Every target sets up its own virtual environment on first use and is instant after that.
+# Every target sets up its own virtual environment on first use.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -19,6 +19,13 @@ from tests.tiny_runs import run, small
 SIX = {"seeds": 2, "envs": 6, "batch": 8, "steps": 150}  # six updates after every round of episodes
 
 
+@pytest.fixture(autouse=True)
+def full_precision():
+    """On a GPU, matrix products would otherwise be rounded to TF32."""
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
 @pytest.fixture(scope="module")
 def reference() -> TrainState:
     """Two seeds, each by itself as on a CPU, with padded batches."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from refil import plugins, settings
 from refil.errors import RefilError
 from refil.rollout import observe_batch
+from refil.training import contracts
 from refil.training.config import ENVS
 from refil.training.setup import MaskDead
 from refil.types import Env, Observation, Spec
@@ -102,4 +103,5 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
     name = plugins.absolute_name(env)
     module = plugins.load(ENVS, name)
     core = module.build(settings.from_json(module.Config(), options, ("env",)))
+    contracts.check_env(core, env)
     return Environment(MaskDead(core) if mask_dead else core, env)

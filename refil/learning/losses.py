@@ -159,10 +159,13 @@ def mix(
 ) -> Float[Array, "*batch"]:
     """Return the joint value of some factors, and refuse a mixer that returns anything else."""
     per_factor, shared = context
+    if any(len(leaf) != len(utilities) for leaf in jax.tree.leaves(per_factor)):
+        name, factors_axis = type(mixer).__name__, f"arrays whose first axis is the {len(utilities)} factors"
+        raise RefilError(f"context of {name} must return a pair: {factors_axis}, and arrays that all factors share")
     value = mixer.value(jax.tree.map(lambda leaf: leaf[factors], per_factor), shared, utilities[factors])
     expected = utilities.shape[1:-1]
     if jnp.shape(value) != expected:
-        raise RefilError(f"value of {type(mixer).__name__} must return shape {expected}, not {jnp.shape(value)}")
+        raise RefilError(f"value of {type(mixer).__name__} must return [*batch] = {expected}, not {jnp.shape(value)}")
     return value
 
 

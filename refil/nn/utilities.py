@@ -8,7 +8,7 @@ an episode, packed batches, several views, masking of absent agents, number form
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ from refil.rollout import Policy, epsilon_greedy
 from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
 
 Aggregator = Attention | Pooling
+Encoder = Callable[..., Array]  # (inputs, views, following=None) -> a vector per view and agent, as `EntityEncoder`
 Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
 NOISE = 7  # separates the keys of networks that sample from the keys that choose actions
 
@@ -38,18 +39,6 @@ def entity_inputs(obs: Observation, last_action_dim: int) -> Float[Array, "*batc
     one_hot = jnp.arange(last_action_dim) == obs.last_action[..., None]
     padding = [(0, 0)] * (one_hot.ndim - 2) + [(0, obs.entities.shape[-2] - one_hot.shape[-2]), (0, 0)]
     return jnp.concatenate([obs.entities, jnp.pad(one_hot, padding).astype(obs.entities.dtype)], axis=-1)
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """Maps the entities in view to one vector per agent, through a following linear layer if there is one."""
-
-    def __call__(
-        self,
-        inputs: Float[Array, "*batch entities features"],
-        views: Bool[Array, "views *batch agents entities"],
-        following: Linear | None = None,
-    ) -> Float[Array, "views *batch agents outputs"]: ...
 
 
 class EntityEncoder(eqx.Module):
@@ -139,8 +128,15 @@ def step(utility: Utility, state: PyTree, obs: Observation) -> tuple[PyTree, Flo
     features = jax.tree.map(lambda leaf: leaf[0], utility.encode(obs, obs.visible[None]))
     if isinstance(utility, RecurrentUtility):
         state, features = utility.recur(state, features)
-    q = utility.q_values(jax.tree.map(lambda leaf: leaf[None], features), obs)[0]
-    return state, jnp.where(obs.agent_present[..., None], q, 0.0)
+    q = utility.q_values(jax.tree.map(lambda leaf: leaf[None], features), obs)
+    _check_shape(utility, q, (1, *obs.available.shape))
+    return state, jnp.where(obs.agent_present[..., None], q[0], 0.0)
+
+
+def _check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
+    if jnp.shape(q) != expected:
+        axes = "[views, *batch, agents, actions]"
+        raise RefilError(f"q_values of {type(utility).__name__} must return {axes} = {expected}, not {jnp.shape(q)}")
 
 
 def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
@@ -204,9 +200,7 @@ def unroll_overlapped(
         features, other = _recur(utility, inputs, is_first, (len(views), views.shape[-2]), overlapped)
         features = jax.tree.map(partial(from_time_major, index), features)
     q = utility.q_values(features, obs)
-    expected = (*views.shape[:-1], obs.available.shape[-1])
-    if jnp.shape(q) != expected:
-        raise RefilError(f"q_values of {type(utility).__name__} must return shape {expected}, not {jnp.shape(q)}")
+    _check_shape(utility, q, (*views.shape[:-1], obs.available.shape[-1]))
     return jnp.where(obs.agent_present[..., None], q.astype(jnp.float32), 0.0), features, other
 
 

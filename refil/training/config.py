@@ -7,18 +7,17 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError
 from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
-from refil.training import flags
+from refil.training import contracts, flags
 from refil.training.replay import config as replay_config
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import MaskDead, Setup, TrainConfig
-from refil.types import Env, EnvDefaults, Method, MethodInfo
+from refil.types import Env, EnvDefaults, MethodInfo
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
@@ -86,11 +85,12 @@ class RunConfig:
     def build(self) -> Setup:
         """Build the environment and the method, and check that all sizes fit."""
         env = self.build_env()
+        contracts.check_env(env, self.env.name)
         if self.train.steps < env.spec.horizon:
             raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
         replay_config.check(self.algorithm, self.train)
         method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
-        check_method(method, self.method.name)
+        contracts.check_method(method, self.method.name)
         return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
 
     def algorithm_module(self) -> Any:
@@ -177,20 +177,6 @@ def method_info(name: str) -> MethodInfo:
 def label(name: str) -> str:
     """Return the paper's name of a method."""
     return method_info(name).label
-
-
-def check_method(method: Any, name: str) -> None:
-    """Raise if a plug-in did not build a method, or if its model cannot be trained."""
-    if not isinstance(method, Method):
-        raise RefilError(f"build of {name} returned {type(method).__name__} instead of refil.types.Method")
-    model = jax.eval_shape(lambda: method.init(jax.random.key(0)))
-    if not hasattr(model, "utility"):
-        raise RefilError(f"init of {name} returned {type(model).__name__}, which has no attribute 'utility'")
-    for path, leaf in jax.tree_util.tree_leaves_with_path(model):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            where = jax.tree_util.keystr(path)
-            advice = "fields that are not learned must be eqx.field(static=True)"
-            raise RefilError(f"the model of {name} has {leaf.dtype} in {where}; {advice}")
 
 
 def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -10,11 +10,10 @@ import pytest
 
 from refil.envs import group_matching
 from refil.errors import RefilError
-from refil.nn.mixers import Vdn
 from refil.storage import run_dir
 from refil.training import config as configs
 from refil.training import flags
-from refil.types import Method, Observation
+from refil.types import Observation
 from tests import tiny_envs
 from tests.tiny_runs import small
 
@@ -190,26 +189,3 @@ def test_dead_entities_can_be_masked():
     assert not obs.visible[:, 2].any()
     assert masked.spec == env.spec
     assert small(mask_dead=True).build().env.spec == small().build().env.spec
-
-
-class Counted(Vdn):
-    """A mixer with a number that is not declared static."""
-
-    size: int = 3
-
-
-def integer_model(key):
-    return replace(small().build().method.init(key), mixer=Counted())
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        (None, "build of mine returned NoneType instead of refil.types.Method"),
-        (Method(lambda key: (key, key), lambda *given: given), "init of mine returned tuple, which has no attribute 'utility'"),
-        (Method(integer_model, lambda *given: given), r"the model of mine has int32 in .mixer.size; .*static=True"),
-    ],
-)
-def test_an_object_that_is_no_method_is_refused(method, message):
-    with pytest.raises(RefilError, match=message):
-        configs.check_method(method, "mine")

@@ -83,8 +83,8 @@ def rmsprop(lr: float, max_grad_norm: float) -> optax.GradientTransformation:
 
 def optimizer_of(setup: Setup) -> optax.GradientTransformation:
     """Return the method's own optimizer, or the paper's."""
-    own = setup.method.optimizer
-    return own(setup.algorithm) if own else rmsprop(setup.algorithm.lr, setup.algorithm.max_grad_norm)
+    make, config = setup.method.optimizer, setup.algorithm
+    return make(config) if make else rmsprop(config.lr, config.max_grad_norm)
 
 
 def init_learner(setup: Setup, model: Any, target: Any) -> LearnerState:
@@ -101,10 +101,10 @@ def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNG
     def loss(model: Any) -> tuple[Array, Metrics]:
         return setup.method.loss(*cast(setup, model, learner.target, batch), key)
 
-    (value, metrics), by_model = jax.value_and_grad(loss, has_aux=True)(learner.model)
-    by_parameters = learner.layout.ravel(by_model) if learner.layout else by_model
-    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(by_parameters)}
-    return by_parameters, {name: jnp.asarray(number).astype(jnp.float32) for name, number in metrics.items()}
+    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(learner.model)
+    gradient = learner.layout.ravel(gradient) if learner.layout else gradient
+    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
+    return gradient, {name: jnp.asarray(number).astype(jnp.float32) for name, number in metrics.items()}
 
 
 def cast(setup: Setup, model: Any, target: Any, batch: EpisodeBatch) -> tuple[Any, Any, EpisodeBatch]:
@@ -123,11 +123,10 @@ def apply_gradient(setup: Setup, learner: LearnerState, gradient: PyTree) -> Lea
 def update_target(setup: Setup, learner: LearnerState, episodes: Int[Array, ""]) -> LearnerState:
     """Copy the model to the target network once enough episodes have been played, or as the method wants it."""
     due = episodes - learner.target_updated_at >= setup.algorithm.target_every
-    if setup.method.target_update:
-        target = setup.method.target_update(learner.target, learner.model, due)
+    target = jax.tree.map(partial(jnp.where, due), learner.parameters, learner.target_parameters)
+    if own := setup.method.target_update:
+        target = own(learner.target, learner.model, due)
         target = learner.layout.ravel(target) if learner.layout else target
-    else:
-        target = jax.tree.map(partial(jnp.where, due), learner.parameters, learner.target_parameters)
     return replace(learner, target_parameters=target, target_updated_at=jnp.where(due, episodes, learner.target_updated_at))
 
 
@@ -150,15 +149,14 @@ def run_updates(
     keys: Key[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
     """Make one update per episode just played and add up their metrics; seeds that are not ready keep their state."""
-    updates = setup.train.envs
-    keys = jax.vmap(lambda key: jax.random.split(key, (updates, 2)))(keys)
-    chunk = max(size for size in range(1, CHUNK + 1) if updates % size == 0)
+    keys = jax.vmap(lambda key: jax.random.split(key, (setup.train.envs, 2)))(keys)
+    chunk = max(size for size in range(1, CHUNK + 1) if setup.train.envs % size == 0)
 
     def next_chunk(carry: tuple[LearnerState, Metrics], now: tuple[Array, Array]) -> tuple[tuple[LearnerState, Metrics], None]:
         keys, number = now
         return update_chunk(setup, carry, replay, episodes + number, keys, ready), None
 
-    chunks = jnp.moveaxis(keys.reshape(len(ready), -1, chunk, 2), 1, 0), jnp.arange(0, updates, chunk)
+    chunks = jnp.moveaxis(keys.reshape(len(ready), -1, chunk, 2), 1, 0), jnp.arange(0, setup.train.envs, chunk)
     return jax.lax.scan(next_chunk, (learner, metrics), chunks)[0]
 
 

@@ -142,7 +142,9 @@ def test_errors_name_the_bad_value_in_python_terms(call, message):
 
 
 @pytest.mark.parametrize("pack", [[], [0.5]], ids=["padded", "packed"])
-@pytest.mark.parametrize("method", ["mingru", "weighted_vdn", "iql_lambda"])
+@pytest.mark.parametrize(
+    "method", ["mingru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weighted_vdn", "iql_lambda"))]
+)
 def test_the_examples_train(method, pack):
     options = {"size": 8, "heads": 2, "recurrent": method == "mingru"}
     quick = {**QUICK, "steps": 120, "eval_every": 120, "pack": pack}

@@ -85,6 +85,7 @@ def test_every_command_in_the_documents_has_its_options(page, known):
         assert set(re.findall(OPTION, rest)) <= known[command], f"refil {command}{rest}"
 
 
+@pytest.mark.slow
 def test_the_python_example_of_the_readme_runs(monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     quick = "steps=60, batch=4, buffer=16, pack=[], eval_episodes=4, method_options={'size': 8, 'heads': 2}"
@@ -93,6 +94,7 @@ def test_the_python_example_of_the_readme_runs(monkeypatch):
     exec(code.replace("128", "2"), {})
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs():
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "the notebook is stored without outputs"

@@ -160,6 +160,7 @@ def test_nine_of_ten_functions_have_at_most_20_lines():
     assert lengths[int(0.9 * len(lengths))] <= 20
 
 
+@pytest.mark.slow
 def test_one_iteration_of_group_matching_enters_at_most_12_files():
     sizes = {"agents": 3, "cells": 4, "horizon": 6}
     asked = config.default("group_matching", "refil").with_options(sizes, {"size": 8, "heads": 2}, batch=4, buffer=16, envs=4)

@@ -17,6 +17,7 @@ def untrained_run(env, folder, env_options):
     return str(run.path)
 
 
+@pytest.mark.slow
 def test_the_behavior_of_a_team_is_printed_next_to_that_of_scripts(refil, tmp_path):
     run = untrained_run("2m_vs_1m", tmp_path / "team", {"limit": 10})
     counts = json.loads(refil("behavior", run, "--episodes", "2", "--scripts", "nearest", "stop", "--json")[0])

@@ -5,6 +5,7 @@ import json
 import pytest
 
 
+@pytest.mark.slow
 def test_the_result_is_json_with_the_documented_keys_and_a_trace_is_written(refil, tmp_path):
     game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8"]
     short = ["--batch", "5", "--steps", "6", "--pack", "--envs", "2", "--buffer", "20", "--repeats", "1", "--json", "--parts"]

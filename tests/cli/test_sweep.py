@@ -29,6 +29,7 @@ def test_missing_runs_are_run_once_and_the_figure_is_drawn(refil, tmp_path):
     assert "--seeds" in error
 
 
+@pytest.mark.slow
 def test_finished_runs_with_other_packing_are_accepted_but_not_resumed(refil, tmp_path):
     mine, words = tmp_path / "mine.py", ["--out", str(tmp_path / "out")]
     mine.write_text(MINE % "'A': small()")
@@ -50,6 +51,7 @@ def test_finished_runs_with_other_packing_are_accepted_but_not_resumed(refil, tm
     assert "other options: --steps" in error
 
 
+@pytest.mark.slow
 def test_the_first_seed_can_be_changed(refil, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text(MINE % "'A': small(seed=5)")
@@ -60,6 +62,7 @@ def test_the_first_seed_can_be_changed(refil, tmp_path):
         assert run_dir.open_run(out / "a").seeds == seeds
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_run_of_another_method_is_refused(refil, tmp_path):
     mine, words = tmp_path / "mine.py", ["--steps", "60", "--out", str(tmp_path / "out")]
     mine.write_text(MINE % "'A': small('qmix_attention'), 'B': small()")
@@ -81,6 +84,7 @@ def test_labels_that_give_the_same_folder_are_refused(refil, tmp_path, labels):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_part_of_the_runs_can_be_chosen(refil, tmp_path):
     mine, out = tmp_path / "mine.py", tmp_path / "out"
     mine.write_text(MINE % "'REFIL, fixed': small(), 'REFIL, free': small()")

@@ -63,6 +63,7 @@ def test_suggestions_keep_the_options_that_the_other_method_has():
     assert "--method.groups 3" in non_default_flags(config, "refil_vdn")
 
 
+@pytest.mark.slow
 def test_a_run_killed_repeatedly_ends_with_the_same_bytes(whole, tmp_path):
     path = tmp_path / "killed"
     first = [*REFIL, "train", *TINY, "--steps", "3000", "--out", str(path)]
@@ -104,6 +105,7 @@ def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
     assert contents(path) == contents(whole)
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_train_in_one_folder(tmp_path):
     path = tmp_path / "shared"
     first = subprocess.Popen([*REFIL, "train", *TINY, "--steps", "1000000", "--out", str(path)], stderr=subprocess.DEVNULL)
@@ -119,6 +121,7 @@ def test_two_processes_cannot_train_in_one_folder(tmp_path):
         first.wait()
 
 
+@pytest.mark.slow
 def test_a_finished_run_can_be_given_more_steps(whole, tmp_path):
     path = tmp_path / "longer"
     assert refil("train", *TINY, "--steps", "1000", "--out", str(path)).returncode == 0

@@ -40,6 +40,7 @@ def test_a_short_run_is_timed_from_its_first_line(tmp_path):
     assert table_1.row(run)[-3:] == ["2,000", "20.00", ""]
 
 
+@pytest.mark.slow
 def test_the_table_ends_with_random_actions(tmp_path, monkeypatch):
     monkeypatch.setattr(table_1, "STEPS", {"2m_vs_2m": 100})
     monkeypatch.setattr(table_1, "RANDOM_EPISODES", 2)

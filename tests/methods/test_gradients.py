@@ -37,6 +37,7 @@ def in_bf16(method: Method, *networks_and_batch) -> tuple:
     return update.cast(setup, *networks_and_batch)
 
 
+@pytest.mark.slow
 @only_refil
 def test_bf16_changes_losses_and_gradients_by_a_few_percent(name):
     """Activations then have 8 bits; the loss itself is still float32."""

@@ -11,6 +11,7 @@ from refil.nn.utilities import unroll
 from tests.tiny_methods import SPECS, random_batch
 
 
+@pytest.mark.slow
 def test_the_gradient_of_many_equal_timesteps_is_that_of_one_times_their_number_in_bf16():
     """The gradient of the weights is summed over time in float32: a sum in bf16 would stop growing."""
     spec = SPECS[1]

@@ -112,6 +112,7 @@ def test_compact_and_full_checkpoints_resume_bit_identically(run, tmp_path, comp
     assert_same_models(other, run)
 
 
+@pytest.mark.slow
 def test_episodes_that_do_not_come_back_are_stored_uncompressed(run, tmp_path, monkeypatch):
     def decompress(*arguments):
         played = original(*arguments)
@@ -158,6 +159,7 @@ def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_checkpoint(tmp_p
     assert all(line["loss"] is None or math.isfinite(line["loss"]) for line in run.metrics())
 
 
+@pytest.mark.slow
 def test_tensorboard_gets_every_number(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -212,6 +214,7 @@ def test_training_continues_during_a_save(tmp_path, monkeypatch):
     assert at[0][1] > at[0][0]
 
 
+@pytest.mark.slow
 def test_a_save_reads_no_source_and_writes_models_first(tmp_path, monkeypatch):
     """A user's file may change during training; and a checkpoint of a finished run implies its models."""
     mine = tmp_path / "mine.py"

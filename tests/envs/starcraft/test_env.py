@@ -101,6 +101,7 @@ def check(env: StarCraft, played) -> None:
 unit_types = st.lists(st.integers(-1, len(TABLES["smac"].units) - 1), min_size=2 * SIDE, max_size=2 * SIDE)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(rows=st.lists(unit_types, min_size=BATCH, max_size=BATCH), seed=st.integers(0, 2**31 - 1))
 def test_units_of_any_types_stay_within_their_bounds(rows, seed):
@@ -115,6 +116,7 @@ def test_units_of_the_papers_task_sets_stay_within_their_bounds(name):  # T28
     check(env, play(env, tasks, jax.random.split(jax.random.key(0), len(tasks)), 200))
 
 
+@pytest.mark.slow
 def test_armies_of_thirty_units_do_not_overlap():
     env = built("27m_vs_30m")
     played = play(env, jnp.repeat(env.tasks, 4, axis=0), jax.random.split(jax.random.key(0), 4), 60)
@@ -133,6 +135,7 @@ def test_a_battle_in_a_batch_equals_the_battle_alone():
             np.testing.assert_array_equal(ours[0], theirs[number])
 
 
+@pytest.mark.slow
 def test_two_batch_axes_give_the_same_result_as_one():
     env = built("3-8sz")
     keys = jax.random.split(jax.random.key(5), 4)
@@ -181,6 +184,7 @@ def test_without_healers_no_action_targets_an_ally():
     np.testing.assert_array_equal(aims[8:], np.where(enemy, 6 + np.asarray(state.tag[8:]), -1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["3-8sz", "3-8csz", "3-8MMM"])
 def test_a_team_that_only_stops_does_no_damage_and_loses(name):  # T22
     env = built(name)

@@ -49,6 +49,7 @@ def test_every_script_fights_until_the_battle_is_over(script):
 ARMIES = ("3s2z", "1c2s2z", "4m2M1v", "6m")
 
 
+@pytest.mark.slow
 def test_equal_armies_under_the_same_rule_win_equally_often():
     """Of 200 battles, draws excluded, half are won within the sampling error (2.6 standard deviations)."""
     outcomes = np.concatenate([np.asarray(results(army, "attack_move", 50)[1].result) for army in ARMIES])
@@ -57,6 +58,7 @@ def test_equal_armies_under_the_same_rule_win_equally_often():
     assert abs((decided == 1).mean() - 0.5) <= 2.6 * 0.5 / len(decided) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_slots_of_an_army_make_no_difference():
     """The stronger of two armies wins about as often as ally and as enemy."""
     first = np.asarray(results("3s2z_vs_4s1z", "attack_move", 100)[1].result)
@@ -65,6 +67,7 @@ def test_the_slots_of_an_army_make_no_difference():
     assert abs((first == 1).mean() - (second == 1).mean()) <= 2.6 * max(spread, 0.05)
 
 
+@pytest.mark.slow
 def test_kiting_wins_battles_that_standing_loses():
     assert wins("3s_vs_3z", "nearest", 40) == 0
     assert wins("3s_vs_3z", "kite", 40) > 0.8
@@ -135,6 +138,7 @@ SMACLITE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("army", "script", "battles", "won", "steps", "spread"), SMACLITE)
 def test_the_smaclite_profile_fights_like_smaclite(army, script, battles, won, steps, spread):
     options = {"profile": "smaclite", "limit": 200, "healers_alone_lose": False}

@@ -78,6 +78,7 @@ def test_the_kernel_equals_plain_ticks(name):
     assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMACLITE_SETS)
 def test_the_kernel_equals_plain_ticks_with_smaclites_rules(name):
     game, state, jitter = amid_battle(name, battles=3, profile="smaclite")

@@ -3,6 +3,7 @@
 import json
 
 import jax
+import pytest
 
 from refil.storage import run_dir
 from refil.training import config

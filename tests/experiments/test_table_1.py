@@ -1,5 +1,7 @@
 """The table of all methods, from short runs."""
 
+import pytest
+
 from refil.experiments import table_1
 from refil.storage import run_dir
 from refil.training import trainer

@@ -5,6 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import unroll

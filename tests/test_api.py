@@ -141,7 +141,7 @@ def test_errors_name_the_bad_value_in_python_terms(call, message):
         call()
 
 
-@pytest.mark.parametrize("pack", [[], [0.5]], ids=["padded", "packed"])
+@pytest.mark.parametrize("pack", [pytest.param([], marks=pytest.mark.slow), [0.5]], ids=["padded", "packed"])
 @pytest.mark.parametrize(
     "method", ["mingru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weighted_vdn", "iql_lambda"))]
 )

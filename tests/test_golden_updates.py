@@ -78,7 +78,7 @@ def test_mixing_views_are_the_recorded_masks(path):
     np.testing.assert_array_equal(across[:, :1], fixture["mixer_mask_out"][:, :, :agents].astype(bool))
 
 
-@pytest.mark.parametrize("fast", [False, True], ids=["plain", "packed, as on a GPU"])
+@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "packed, as on a GPU"])
 def test_three_updates_are_the_recorded_ones(path, fast, monkeypatch):
     """Plain updates, and updates with everything that makes them faster."""
     fixture = np.load(path)

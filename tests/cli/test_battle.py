@@ -44,6 +44,7 @@ def test_the_table_has_the_same_numbers(refil):
     assert "script stop" in out
 
 
+@pytest.mark.slow
 def test_ticks_of_a_placement(refil, tmp_path):
     units = [ENEMY, MARINE | {"health": 20, "cooldown": 3}]  # the enemy is first in the file
     path = placed(tmp_path, {"units": units, "actions": [["target 0"], ["stop"], ["west"]]})

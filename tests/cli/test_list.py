@@ -1,5 +1,7 @@
 """`refil list`."""
 
+import pytest
+
 
 def test_all_kinds_of_plug_ins_are_listed(refil):
     text = refil("list")[0]
@@ -7,6 +9,7 @@ def test_all_kinds_of_plug_ins_are_listed(refil):
         assert name in text
 
 
+@pytest.mark.slow
 def test_methods_are_printed_as_the_papers_table_with_parameter_counts(refil):
     out = refil("list", "--methods")[0]
     rows = {

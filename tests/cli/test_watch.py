@@ -1,5 +1,7 @@
 """`refil watch`."""
 
+import pytest
+
 
 def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
     page = tmp_path / "page.html"
@@ -10,6 +12,7 @@ def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
     assert "agent 0" in page.read_text()
 
 
+@pytest.mark.slow
 def test_the_given_task_is_played(refil, untrained_team, tmp_path):
     team, page = untrained_team("3-8sz"), tmp_path / "page.html"
     refil("watch", str(team.path), "--html", str(page), "--episodes", "3", "--task", "2s1z")

@@ -55,6 +55,7 @@ def test_bf16_changes_losses_and_gradients_by_a_few_percent(name):
     assert norms[0] == pytest.approx(norms[1], rel=0.1)
 
 
+@pytest.mark.slow
 @only_refil
 def test_a_repeated_batch_has_the_same_gradient_in_bf16(name):
     """Sums over rows are made in float32: in bf16 the gradient of many rows would be too small."""

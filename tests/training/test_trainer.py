@@ -101,7 +101,7 @@ def test_a_stopped_run_resumes_bit_identically(run, tmp_path):
     assert_same_models(other, run)
 
 
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("compact", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_compact_and_full_checkpoints_resume_bit_identically(run, tmp_path, compact):
     asked = small(seeds=2, compact_checkpoints=compact)
     other = run_dir.create(tmp_path / "run", asked)
@@ -146,6 +146,7 @@ class Messages(NoProgress):
         self.found.append(text)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_checkpoint(tmp_path, monkeypatch):
     asked = small(seeds=1)
     run = trained(tmp_path / "run", seeds=1)
@@ -190,6 +191,7 @@ def test_a_model_file_carries_the_config(run):
         assert np.isfinite(file.get_tensor("utility.encoder.embed.weight")).all()
 
 
+@pytest.mark.slow
 def test_training_continues_during_a_save(tmp_path, monkeypatch):
     at = []
 

@@ -109,7 +109,7 @@ def test_units_of_any_types_stay_within_their_bounds(rows, seed):
     check(FREE, play(FREE, tasks, jax.random.split(jax.random.key(seed), BATCH), STEPS))
 
 
-@pytest.mark.parametrize("name", ["3-8sz", "3-8csz", "3-8MMM"])
+@pytest.mark.parametrize("name", ["3-8sz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("3-8csz", "3-8MMM"))])
 def test_units_of_the_papers_task_sets_stay_within_their_bounds(name):  # T28
     env = built(name)
     tasks = env.tasks[:: max(1, len(env.tasks) // BATCH)]

@@ -136,7 +136,7 @@ def assert_same_q_values(model, layouts):
     return together
 
 
-@pytest.mark.parametrize("name", marked_slow([(name,) for name in METHODS], fast=("refil", "roma", "qmix_updet")))
+@pytest.mark.parametrize("name", marked_slow([(name,) for name in METHODS], fast=("refil",)))
 def test_utilities_remember_nothing_of_the_episode_before(layouts, name):
     method = small(name, RECURRENT, setup_of(True).env.spec)
     assert_same_q_values(jax.jit(method.init)(jax.random.key(4)), layouts)

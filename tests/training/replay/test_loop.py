@@ -68,6 +68,7 @@ def test_the_same_run_gives_the_same_bytes(programs, three):
     jax.tree.map(np.testing.assert_array_equal, again, three[0])
 
 
+@pytest.mark.slow
 def test_a_run_with_more_steps_continues_where_one_with_fewer_steps_ended(programs, three):
     part, _ = Programs(small(seeds=3, steps=100).build()).run()
     assert (part.counters.env_steps < three[0].counters.env_steps).all()

@@ -42,6 +42,7 @@ def test_packed_batches_teach_the_same(reference):
     assert_models_close(run(small(**SIX, pack=(0.25, 0.5)).build())[0], reference)
 
 
+@pytest.mark.slow
 def test_updates_in_smaller_chunks_are_the_same(reference, monkeypatch):
     """Six updates in two chunks of three, in the same order."""
     monkeypatch.setattr(update, "CHUNK", 4)

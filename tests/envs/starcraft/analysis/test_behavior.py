@@ -81,6 +81,7 @@ def test_zealots_keep_away_from_a_colossus(orders, held):
     assert counted([("zealot", 10, 16), ("stalker", 15, 16)], 1, **given)[SPLASH] == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_script_is_counted_until_its_battle_is_over():
     module = plugins.load("refil.envs", "2m_vs_2m")
     env = module.build(module.Config(limit=30))

@@ -79,6 +79,7 @@ def test_a_scripted_battle_in_a_batch_equals_the_battle_alone():
     np.testing.assert_array_equal(alone.last.health[0], together.last.health[3])
 
 
+@pytest.mark.slow
 def test_ticks_of_a_battle_lead_from_each_recorded_state_to_the_next():
     built = env.build(scenarios.custom("2m"), Config())
     scripted_env = ScriptedStarCraft(built, plugins.load(SCRIPTS, "random").orders)

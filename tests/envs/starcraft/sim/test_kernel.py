@@ -72,7 +72,7 @@ def assert_same(one, other, fraction=1.0):
     assert same.mean() >= fraction, f"{(~same).sum()} of {same.size} battles are not the same"
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [SETS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SETS[1:])])
 def test_the_kernel_equals_plain_ticks(name):
     game, state, jitter = amid_battle(name, battles=5)
     assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))

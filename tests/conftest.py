@@ -31,7 +31,7 @@ MEMORY_MAP, MOST_MAPPED = Path("/proc/self/maps"), 30_000
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip tests marked gpu where there is none; `make test-gpu` runs only them."""
+    """Skip tests marked gpu without a GPU; `make test-gpu` runs only them."""
     if jax.default_backend() != "gpu":
         if config.option.markexpr == "gpu":
             raise pytest.UsageError("these tests need a GPU, and JAX finds none")
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def forget_programs():
-    """Drop compiled programs: they fill the process's memory map, and JAX crashes when that is full (65,530 entries on Linux)."""
+    """Drop compiled programs: they fill the memory map of the process, and JAX crashes when that is full."""
     jax.clear_caches()
     gc.collect()
 

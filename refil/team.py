@@ -1,6 +1,7 @@
 """A trained team: act with it, look at its Q-values and attention, watch it play."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -62,7 +63,9 @@ class Team:
         def choose(q: Array, available: Array, key: Array) -> Array:
             return epsilon_greedy(q, available, jnp.asarray(epsilon), jax.random.fold_in(key, 0))
 
-        next_key = lambda key: jax.random.fold_in(key, 1)  # noqa: E731
+        def next_key(key: Array) -> Array:
+            return jax.random.fold_in(key, 1)
+
         for _ in range(q.ndim - 2):
             choose, next_key = jax.vmap(choose), jax.vmap(next_key)
         actions = choose(q, obs.available, state.key)
@@ -107,11 +110,10 @@ class Team:
         if is_first is None:
             return state
         fresh = self.initial_state(*is_first.shape)
-        reset = lambda old, new: select(is_first, new, old)  # noqa: E731
         return replace(
             state,
-            hidden=jax.tree.map(reset, state.hidden, fresh.hidden),
-            last_action=reset(state.last_action, fresh.last_action),
+            hidden=jax.tree.map(partial(select, is_first), fresh.hidden, state.hidden),
+            last_action=select(is_first, fresh.last_action, state.last_action),
             is_first=state.is_first | is_first,
         )
 

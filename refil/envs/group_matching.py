@@ -134,6 +134,6 @@ class GroupMatching:
 def build(config: Config) -> Env:
     """Return the environment with these options."""
     if config.groups > config.agents:
-        raise RefilError(f"groups={config.groups} is more than agents={config.agents}")
+        raise RefilError(f"env.groups {config.groups} is more than env.agents {config.agents}")
     features = config.cells + config.groups + config.agents
     return GroupMatching(config, Spec(config.agents, config.agents, features, len(ACTIONS), config.horizon))

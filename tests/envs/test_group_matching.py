@@ -90,7 +90,7 @@ def test_actions_are_replaced_at_the_given_rate():
 
 
 def test_more_groups_than_agents_raise():
-    with pytest.raises(RefilError, match="groups=5 is more than agents=4"):
+    with pytest.raises(RefilError, match=r"env.groups 5 is more than env.agents 4"):
         build(Config(agents=4, groups=5))
 
 

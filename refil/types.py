@@ -102,6 +102,10 @@ class EpisodeBatch(eqx.Module):
     Arrays are `[batch, time, ...]`. Each episode has a row of its own, or all are packed one after another into a single row
     (then `pack_index` is set); losses need not distinguish the two. `valid` is false after the end of an episode, and
     `episode_id` says which of the `num_episodes` episodes a timestep belongs to.
+
+    On-policy training has rows that hold a window of a stream of episodes. There `valid` is false where an episode was
+    truncated, because the timestep after it is unknown, `groups` is the random partition of the entities that each episode was
+    played with, and `start` is the utility's state before the window, `[views, batch, ...]`.
     """
 
     observations: Observation
@@ -112,6 +116,8 @@ class EpisodeBatch(eqx.Module):
     valid: Bool[Array, "*batch time"]
     num_episodes: int = eqx.field(static=True)
     pack_index: PackIndex | None = None
+    groups: Int[Array, "*batch timesteps entities"] | None = None
+    start: PyTree = None
 
     @property
     def valid_agents(self) -> Bool[Array, "*batch time agents"]:
@@ -166,10 +172,13 @@ class RecurrentUtility(Utility, Protocol):
 
 @runtime_checkable
 class FusedUtility(RecurrentUtility, Protocol):
-    """A utility with memory that also processes all timesteps at once; time is then the first axis."""
+    """A utility with memory that also processes all timesteps at once; time is then the first axis.
+
+    `start` is the state before the first timestep; None is the initial state.
+    """
 
     def project_inputs(self, inputs: PyTree) -> PyTree: ...
-    def recur_all(self, inputs: PyTree, is_first: Bool[Array, "time ..."]) -> PyTree: ...
+    def recur_all(self, inputs: PyTree, is_first: Bool[Array, "time ..."], start: PyTree = None) -> PyTree: ...
 
 
 @runtime_checkable
@@ -209,6 +218,24 @@ class Method:
     loss: Callable[[Any, Any, EpisodeBatch, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
     optimizer: Callable[[Any], optax.GradientTransformation] | None = None
     target_update: Callable[[Any, Any, Bool[Array, ""]], Any] | None = None
+
+
+@dataclass(frozen=True)
+class OnPolicyMethod:
+    """A method that `refil.training.onpolicy` trains; its file exports `ALGORITHM = "onpolicy"`.
+
+    `views(visible, groups)` returns what the utility sees while playing and learning: first what is visible, then any imagined
+    views of a random partition of the entities into `num_groups` groups. Each view has a memory of its own.
+    `greedy_values(model, batch)` returns the joint value of the best actions at every timestep, from which the algorithm
+    computes targets. `loss(model, batch, targets)` returns the loss and the metrics.
+    """
+
+    init: Callable[[PRNGKeyArray], Any]
+    views: Callable[[Bool[Array, "*batch agents entities"], Int[Array, "*batch entities"]], Bool[Array, "..."]]
+    greedy_values: Callable[[Any, EpisodeBatch], Float[Array, "batch timesteps"]]
+    loss: Callable[[Any, EpisodeBatch, Float[Array, "batch time"]], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
+    discount: float
+    num_groups: int = 2
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Networks that several methods share, and their options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -11,13 +11,19 @@ from jaxtyping import PRNGKeyArray
 from refil.errors import RefilError
 from refil.nn.attention import attention
 from refil.nn.gru import gru
-from refil.nn.layers import linear
+from refil.nn.layers import Linear, layer_norm, linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
+from refil.nn.normalized import (
+    NormalizedFeedForwardUtility,
+    NormalizedGruUtility,
+    NormalizedQmix,
+    normalized_encoder,
+)
 from refil.nn.pooling import PoolingKind, pooling
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
-from refil.settings import FromEnv, PositiveInt, UnitFloat
-from refil.types import Model, Spec
+from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
+from refil.types import Mixer, Model, Spec, Utility
 
 LayerFactory = Callable[[PRNGKeyArray], Aggregator]  # initializes a layer over sets
 
@@ -79,6 +85,19 @@ class UpdetOptions(MixingOptions, HeadOptions, NetOptions):
     token: PositiveInt = 32  # Size of a token and of the memory
     token_heads: PositiveInt = 3  # Heads of a transformer block, each as wide as a token
     depth: PositiveInt = 2  # Transformer blocks
+
+
+@dataclass(frozen=True)
+class OnPolicyNetOptions(HeadOptions, AgentOptions):
+    """Options of the networks of on-policy methods."""
+
+    utility: Literal["attention", "mean_pooling", "max_pooling", "updet"] = "attention"  # Network of the agents
+    mixer: Literal["qmix", "vdn"] = "qmix"  # How utilities are combined into a joint value
+    layer_norm: bool = True  # Normalize after every dense layer and the GRU (UPDeT has its own normalization)
+    memory: PositiveInt = 128  # Size of the GRU's hidden state
+    mixing: PositiveInt = 32  # Size of the mixing layer
+    positive: Positive = "softmax"  # How mixing weights are made positive
+    head_scale: NonNegativeFloat = 0.1  # Factor of the initial Q-values: the best of many random ones is far from zero
 
 
 def attention_factory(size: int, heads: int) -> LayerFactory:
@@ -156,3 +175,48 @@ def updet_qmix(options: UpdetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     agent = updet_utility(spec, options.token, options.token_heads, options.depth, options.last_action, key_utility)
     aggregator = attention_factory(options.size, options.heads)
     return Model(agent, mixing_network(options, options, spec, aggregator, key_mixer))
+
+
+def on_policy_model(options: OnPolicyNetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
+    """Initialize the networks of an on-policy method."""
+    key_utility, key_mixer = jax.random.split(key)
+    aggregator = {
+        "attention": lambda: attention_factory(options.size, options.heads),
+        "mean_pooling": lambda: partial(pooling, options.size, "mean", True),
+        "max_pooling": lambda: partial(pooling, options.size, "max", True),
+        "updet": lambda: attention_factory(options.size, options.heads),
+    }[options.utility]()
+    agent = _on_policy_utility(options, spec, aggregator, key_utility)
+    return Model(agent, Vdn() if options.mixer == "vdn" else _on_policy_mixer(options, spec, aggregator, key_mixer))
+
+
+def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Utility:
+    last_action_dim = spec.actions if options.last_action else 0
+    if options.utility == "updet":
+        return updet_utility(spec, UpdetOptions.token, UpdetOptions.token_heads, UpdetOptions.depth, options.last_action, key)
+    if not options.layer_norm:
+        plain = utility(options, spec, aggregator, key)
+        return replace(plain, head=_scaled(plain.head, options.head_scale))
+    key_encoder, key_gru, key_head = jax.random.split(key, 3)
+    outputs = options.memory if options.recurrent else options.size
+    sizes = input_size(spec, options.last_action), options.size, outputs
+    encoder = normalized_encoder(sizes, aggregator, key_encoder)
+    head = _scaled(linear(outputs, spec.actions, key_head), options.head_scale)
+    if not options.recurrent:
+        return NormalizedFeedForwardUtility(encoder, head, last_action_dim)
+    return NormalizedGruUtility(encoder, gru(outputs, outputs, key_gru), layer_norm(outputs), head, last_action_dim)
+
+
+def _on_policy_mixer(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Mixer:
+    if not options.layer_norm:
+        plain = MixingOptions("attention", options.mixing, options.positive)
+        return mixing_network(plain, options, spec, aggregator, key)
+    sizes = input_size(spec, options.last_action), options.size, options.size
+    keys = jax.random.split(key, 4)
+    by_agent, by_state = (normalized_encoder(sizes, aggregator, each) for each in keys[:2])
+    first, rest = linear(options.size, options.mixing, keys[2]), linear(options.size, 2 * options.mixing + 1, keys[3])
+    return NormalizedQmix(by_agent, first, by_state, rest, options.positive, spec.actions if options.last_action else 0)
+
+
+def _scaled(head: Linear, scale: float) -> Linear:
+    return jax.tree.map(lambda leaf: scale * leaf, head)

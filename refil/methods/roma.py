@@ -23,7 +23,8 @@ from refil.learning.networks import (
 from refil.learning.td import Loss
 from refil.nn.gru import Gru, gru
 from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
-from refil.nn.utilities import EntityEncoder, entity_inputs, timestep_keys, unroll_overlapped
+from refil.nn.time_major import timestep_keys
+from refil.nn.utilities import EntityEncoder, entity_inputs, unroll_overlapped
 from refil.settings import NonNegativeFloat, PositiveInt
 from refil.types import EpisodeBatch, Method, MethodInfo, Model, Observation, Spec
 
@@ -116,9 +117,9 @@ class RomaUtility(eqx.Module):
         """Return the inputs' part of all gates."""
         return Features(self.gru.project_inputs(inputs.hidden), inputs.seen)
 
-    def recur_all(self, inputs: Features, is_first: Bool[Array, "time ..."]) -> Features:
+    def recur_all(self, inputs: Features, is_first: Bool[Array, "time ..."], start: Array | None = None) -> Features:
         """Return the hidden state after every timestep."""
-        return Features(self.gru.unroll(inputs.hidden, is_first), inputs.seen)
+        return Features(self.gru.unroll(inputs.hidden, is_first, start), inputs.seen)
 
     def q_values(self, features: Features, obs: Observation) -> Float[Array, "views *batch agents actions"]:
         """Score every action with the weights that the sampled role produces."""

@@ -35,17 +35,22 @@ class Gru(eqx.Module):
         return matmul(inputs, self.input_proj.weight)
 
     def unroll(
-        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."]
+        self,
+        gates: Float[Array, "time *batch gates"],
+        is_first: Bool[Array, "time ..."],
+        start: Float[Array, "*batch size"] | None = None,
     ) -> Float[Array, "time *batch size"]:
         """Return the hidden state after each timestep; it is reset to zero before timesteps where `is_first` is true.
 
         `gates` comes from `project_inputs`. `is_first` broadcasts against the axes of `gates`, with a last axis of size 1.
+        `start` is the hidden state before the first timestep (None: zero); it has no gradient.
         """
         rows = gates.reshape(len(gates), -1, gates.shape[-1])
         is_first = jnp.broadcast_to(is_first, (*gates.shape[:-1], 1)).reshape(*rows.shape[:2], 1)
         parameters = self.hidden_proj.weight, jnp.stack([self.input_proj.bias, self.hidden_proj.bias])
         exact = (leaf.astype(jnp.float32) for leaf in parameters)  # rounding errors would accumulate over time
-        return gru_scan(*exact, rows, is_first).reshape(*gates.shape[:-1], -1)
+        first_hidden = None if start is None else start.reshape(-1, start.shape[-1])
+        return gru_scan(*exact, rows, is_first, first_hidden).reshape(*gates.shape[:-1], -1)
 
 
 def gru(inputs: int, size: int, key: PRNGKeyArray) -> Gru:
@@ -70,6 +75,7 @@ def gru_scan(
     biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
     is_first: Bool[Array, "time rows 1"],
+    start: Float[Array, "rows size"] | None = None,
 ) -> Float[Array, "time rows size"]:
     """Return the hidden state after each timestep, computed in float32 and returned in the dtype of `gates`.
 
@@ -77,25 +83,28 @@ def gru_scan(
     the inputs' bias beforehand would cost a pass over all timesteps.
     """
     if _use_kernel(weight):
-        return gru_kernel.gru_scan(weight, biases, gates, is_first)
-    return gru_steps(weight, biases, gates, is_first)[0]
+        return gru_kernel.gru_scan(weight, biases, gates, is_first, start)
+    return gru_steps(weight, biases, gates, is_first, start)[0]
 
 
 def _use_kernel(weight: Array) -> bool:
     return on_gpu() and gru_kernel.fits(weight)
 
 
-def _gru_scan_fwd(weight: Array, biases: Array, gates: Array, is_first: Array) -> tuple[Array, tuple[Any, ...]]:
+def _gru_scan_fwd(
+    weight: Array, biases: Array, gates: Array, is_first: Array, start: Array | None
+) -> tuple[Array, tuple[Any, ...]]:
     if _use_kernel(weight):  # its backward kernel recomputes the activations
-        hiddens, activations = gru_scan(weight, biases, gates, is_first), None
+        hiddens, activations = gru_scan(weight, biases, gates, is_first, start), None
     else:
-        hiddens, *activations = gru_steps(weight, biases, gates, is_first)
-    return hiddens, (weight, biases, gates, is_first, hiddens, activations)
+        hiddens, *activations = gru_steps(weight, biases, gates, is_first, start)
+    return hiddens, (weight, biases, gates, is_first, start, hiddens, activations)
 
 
-def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None]:
-    weight, biases, gates, is_first, hiddens, activations = residuals
-    previous = jnp.where(is_first, 0, jnp.concatenate([jnp.zeros_like(hiddens[:1]), hiddens[:-1]]))
+def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None, Array | None]:
+    weight, biases, gates, is_first, start, hiddens, activations = residuals
+    before = jnp.zeros_like(hiddens[:1]) if start is None else start[None].astype(hiddens.dtype)
+    previous = jnp.where(is_first, 0, jnp.concatenate([before, hiddens[:-1]]))
     if activations is None:
         gates_grad, new_grad = gru_kernel.gru_scan_backward(weight, biases, gates, previous, is_first, gradient)
     else:
@@ -106,7 +115,7 @@ def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, A
     input_side, hidden_side = (_dense_gradients(previous, each) for each in (gates_grad, new_grad))
     by_weight = jnp.concatenate([input_side[0][:, :shared], hidden_side[0]], axis=-1)
     by_biases = jnp.stack([input_side[1], jnp.concatenate([input_side[1][:shared], hidden_side[1]])])
-    return by_weight, by_biases, gates_grad, None
+    return by_weight, by_biases, gates_grad, None, None if start is None else jnp.zeros_like(start)
 
 
 def _dense_gradients(inputs: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
@@ -118,7 +127,9 @@ def _dense_gradients(inputs: Array, gradient: Array) -> tuple[Float[Array, "size
 gru_scan.defvjp(_gru_scan_fwd, _gru_scan_bwd)
 
 
-def gru_steps(weight: Array, biases: Array, gates: Array, is_first: Array) -> tuple[Array, Array, Array, Array, Array]:
+def gru_steps(
+    weight: Array, biases: Array, gates: Array, is_first: Array, start: Array | None = None
+) -> tuple[Array, Array, Array, Array, Array]:
     """Compute `gru_scan` without the GPU kernel; also return the activations of every timestep (see `gru_step`)."""
 
     def step(hidden: Array, inputs: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array, Array, Array]]:
@@ -127,7 +138,8 @@ def gru_steps(weight: Array, biases: Array, gates: Array, is_first: Array) -> tu
         hidden, reset, update, new, new_hidden = gru_step(gates + biases[0], matmul(hidden, weight) + biases[1], hidden)
         return hidden, (hidden.astype(gates.dtype), reset, update, new, new_hidden)
 
-    return jax.lax.scan(step, jnp.zeros((gates.shape[1], len(weight))), (gates, is_first))[1]
+    first_hidden = jnp.zeros((gates.shape[1], len(weight))) if start is None else start.astype(jnp.float32)
+    return jax.lax.scan(step, first_hidden, (gates, is_first))[1]
 
 
 def gru_scan_backward(

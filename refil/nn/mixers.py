@@ -116,7 +116,7 @@ class Qmix(eqx.Module):
         self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]
     ) -> tuple[Float[Array, "factors *batch agents size"], QmixShared]:
         """Return one row of the first layer for each agent and factor, and the rest."""
-        inputs, positive = entity_inputs(obs, self.last_action_dim), _COLUMN_WEIGHTS[self.positive]
+        inputs, positive = entity_inputs(obs, self.last_action_dim), COLUMN_WEIGHTS[self.positive]
         first = positive(self.first.project(inputs).attend(views).astype(jnp.float32))
         return first, QmixShared(
             first_bias=mean_over_agents(self.first_bias.project(inputs), obs),
@@ -127,9 +127,16 @@ class Qmix(eqx.Module):
     def value(
         self, per_factor: Float[Array, "factors *batch agents size"], shared: QmixShared, utilities: Factors
     ) -> Float[Array, "*batch"]:
-        """Absent agents have utility zero, so that their weights have no effect."""
-        hidden = jax.nn.elu((utilities[..., None] * per_factor).sum(axis=(0, -2)) + shared.first_bias)
-        return (hidden * shared.last).sum(axis=-1) + shared.last_bias
+        """Apply both layers."""
+        return qmix_value(per_factor, shared, utilities)
+
+
+def qmix_value(
+    first: Float[Array, "factors *batch agents size"], shared: QmixShared, utilities: Factors
+) -> Float[Array, "*batch"]:
+    """Apply both layers of QMIX; absent agents have utility zero, so that their weights have no effect."""
+    hidden = jax.nn.elu((utilities[..., None] * first).sum(axis=(0, -2)) + shared.first_bias)
+    return (hidden * shared.last).sum(axis=-1) + shared.last_bias
 
 
 def _softmax_over_agents(raw: Factors, agent_present: Bool[Array, "*batch agents"]) -> Factors:
@@ -141,7 +148,7 @@ def _absolute(raw: Factors, agent_present: Bool[Array, "*batch agents"]) -> Fact
 
 
 _AGENT_WEIGHTS: dict[Positive, Callable[[Array, Array], Array]] = {"softmax": _softmax_over_agents, "absolute": _absolute}
-_COLUMN_WEIGHTS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
+COLUMN_WEIGHTS: dict[Positive, Callable[[Array], Array]] = {"softmax": jax.nn.softmax, "absolute": jnp.abs}
 
 
 def qmix(make: HypernetFactory, positive: Positive, last_action_dim: int, key: PRNGKeyArray) -> Qmix:

@@ -21,7 +21,7 @@ from refil.nn.gru import Gru
 from refil.nn.kernels import overlap
 from refil.nn.layers import Linear, relu
 from refil.nn.pooling import Pooling
-from refil.nn.time_major import from_time_major, to_time_major
+from refil.nn.time_major import from_time_major, timestep_keys, to_time_major
 from refil.rollout import Policy, epsilon_greedy
 from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
 
@@ -106,10 +106,10 @@ class GruUtility(eqx.Module):
         return self.gru.project_inputs(inputs)
 
     def recur_all(
-        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."]
+        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."], start: Array | None = None
     ) -> Float[Array, "time *batch hidden"]:
         """Return the hidden state after every timestep."""
-        return self.gru.unroll(gates, is_first)
+        return self.gru.unroll(gates, is_first, start)
 
     def q_values(
         self, features: Float[Array, "views *batch agents hidden"], obs: Observation
@@ -128,9 +128,23 @@ def step(utility: Utility, state: PyTree, obs: Observation) -> tuple[PyTree, Flo
     features = jax.tree.map(lambda leaf: leaf[0], utility.encode(obs, obs.visible[None]))
     if isinstance(utility, RecurrentUtility):
         state, features = utility.recur(state, features)
-    q = utility.q_values(jax.tree.map(lambda leaf: leaf[None], features), obs)
+    return state, _score(utility, jax.tree.map(lambda leaf: leaf[None], features), obs)
+
+
+def step_views(
+    utility: Utility, states: PyTree, obs: Observation, views: Bool[Array, "views *batch agents entities"]
+) -> tuple[PyTree, Float[Array, "*batch agents actions"]]:
+    """Advance by one timestep through several views, each with its own state; return the Q-values of the first view."""
+    features = utility.encode(obs, views)
+    if isinstance(utility, RecurrentUtility):
+        states, features = utility.recur(states, features)
+    return states, _score(utility, jax.tree.map(lambda leaf: leaf[:1], features), obs)
+
+
+def _score(utility: Utility, features: PyTree, obs: Observation) -> Float[Array, "*batch agents actions"]:
+    q = utility.q_values(features, obs)
     _check_shape(utility, q, (1, *obs.available.shape))
-    return state, jnp.where(obs.agent_present[..., None], q[0], 0.0)
+    return jnp.where(obs.agent_present[..., None], q[0], 0.0)
 
 
 def _check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
@@ -197,7 +211,8 @@ def unroll_overlapped(
         index = batch.pack_index
         inputs = jax.tree.map(partial(to_time_major, index), inputs)
         is_first = to_time_major(index, obs.is_first[None])[..., None, None]
-        features, other = _recur(utility, inputs, is_first, (len(views), views.shape[-2]), overlapped)
+        initial = utility.initial_state(len(views), is_first.shape[2], views.shape[-2])
+        features, other = _recur(utility, inputs, is_first, (initial, batch.start), overlapped)
         features = jax.tree.map(partial(from_time_major, index), features)
     q = utility.q_values(features, obs)
     _check_shape(utility, q, (*views.shape[:-1], obs.available.shape[-1]))
@@ -208,37 +223,26 @@ def _recur(
     utility: RecurrentUtility,
     inputs: PyTree,
     is_first: Bool[Array, "time 1 rows 1 1"],
-    sizes: tuple[int, int],
+    states: tuple[PyTree, PyTree],
     overlapped: Callable[[Barrier], PyTree],
 ) -> tuple[PyTree, PyTree]:
     """Return the features of all timesteps, time-major, and the overlapped work: with a fused kernel if there is one."""
     if isinstance(utility, FusedUtility):
         inputs = utility.project_inputs(inputs)
         other = overlapped(partial(overlap.barrier, inputs))
-        return overlap.backward_first(utility.recur_all(inputs, is_first), other)
-    return _scan(utility, inputs, is_first[..., 0, 0], sizes), overlapped(lambda values: values)
+        return overlap.backward_first(utility.recur_all(inputs, is_first, states[1]), other)
+    return _scan(utility, inputs, is_first[..., 0, 0], *states), overlapped(lambda values: values)
 
 
-def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, sizes: tuple[int, int]) -> PyTree:
+def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: PyTree, start: PyTree) -> PyTree:
     """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
     exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
-    start = utility.initial_state(sizes[0], is_first.shape[2], sizes[1])  # views, rows, agents
 
     def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
         inputs, is_first = now
         working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, utility)
-        reset = jax.tree.map(lambda old, first: jnp.where(is_first[..., *(None,) * (old.ndim - 2)], first, old), state, start)
+        reset = jax.tree.map(lambda old, new: jnp.where(is_first[..., *(None,) * (old.ndim - 2)], new, old), state, initial)
         after, features = working.recur(reset, inputs)
         return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
 
-    return jax.lax.scan(timestep, start, (inputs, is_first))[1]
-
-
-def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
-    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
-    is_first = batch.observations.is_first
-    assert is_first is not None
-    here = jnp.arange(is_first.size).reshape(is_first.shape)
-    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
-    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
-    return fold(batch.episode_id, here - start)
+    return jax.lax.scan(timestep, initial if start is None else start, (inputs, is_first))[1]

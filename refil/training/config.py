@@ -14,7 +14,6 @@ from refil import plugins, settings
 from refil.errors import RefilError
 from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
 from refil.training import contracts, flags
-from refil.training.replay import config as replay_config
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import MaskDead, Setup, TrainConfig
 from refil.types import Env, EnvDefaults, MethodInfo
@@ -88,7 +87,7 @@ class RunConfig:
         contracts.check_env(env, self.env.name)
         if self.train.steps < env.spec.horizon:
             raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
-        replay_config.check(self.algorithm, self.train)
+        algorithm_config(self.method.name).check(self.algorithm, self.train)
         method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
         contracts.check_method(method, self.method.name)
         return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
@@ -110,11 +109,12 @@ def default(env: str, method: str) -> RunConfig:
     env, method = plugins.absolute_name(env), plugins.absolute_name(method)
     env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
+    algorithm = algorithm_config(method)
     return RunConfig(
         env=Choice(env, env_module.Config()),
         method=Choice(method, settings.apply_defaults(method_module.Config(), env_defaults)),
-        algorithm=settings.apply_defaults(ReplayConfig(), env_defaults),
-        train=settings.apply_defaults(TrainConfig(), env_defaults),
+        algorithm=settings.apply_defaults(algorithm.Config(), env_defaults),
+        train=algorithm.train_defaults(settings.apply_defaults(TrainConfig(), env_defaults)),
     )
 
 
@@ -167,6 +167,11 @@ def resumed(saved: RunConfig, asked: RunConfig) -> RunConfig:
 def algorithm_name(method: str) -> str:
     """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
     return getattr(plugins.load(METHODS, method), "ALGORITHM", "replay")
+
+
+def algorithm_config(method: str) -> Any:
+    """Return the module of the options of the algorithm that trains a method."""
+    return importlib.import_module(f"refil.training.{algorithm_name(method)}.config")
 
 
 def method_info(name: str) -> MethodInfo:

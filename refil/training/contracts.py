@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from refil.errors import RefilError
-from refil.types import Env, Method, Observation, Outcome
+from refil.types import Env, Method, Observation, OnPolicyMethod, Outcome
 
 
 def check_env(env: Env, name: str) -> None:
@@ -58,7 +58,7 @@ def _check(expected: str, leaf: Any, shape: tuple[int, ...], kind: Any) -> None:
 
 def check_method(method: Any, name: str) -> None:
     """Raise if a plug-in did not build a method, or if its model cannot be trained."""
-    if not isinstance(method, Method):
+    if not isinstance(method, Method | OnPolicyMethod):
         raise RefilError(f"build of {name} returned {type(method).__name__} instead of refil.types.Method")
     model = jax.eval_shape(lambda: method.init(jax.random.key(0)))
     if not hasattr(model, "utility"):

@@ -8,7 +8,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from refil.settings import FromEnv, NonNegativeInt, PositiveInt
-from refil.types import Env, Method, Observation, Outcome, Spec, State
+from refil.types import Env, Observation, Outcome, Spec, State
 
 Precision = Literal["float32", "tf32", "bf16"]
 INIT, PLAY, LEARN, EVALUATE = range(4)  # purposes of a seed's random keys
@@ -33,7 +33,7 @@ class Setup(NamedTuple):
     """An environment, a method and the options of training; a constant of compiled programs."""
 
     env: Env
-    method: Method
+    method: Any  # a `Method` or an `OnPolicyMethod`, as the algorithm needs it
     algorithm: Any
     train: TrainConfig
     compute_dtype: DTypeLike = jnp.float32

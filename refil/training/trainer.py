@@ -220,7 +220,7 @@ class Trainer:
     def write_checkpoint(self, run: RunDir, state: Any, seconds: float, metrics_bytes: int) -> None:
         """Write the models, then the checkpoint: a checkpoint of a finished run implies its models."""
         models, seeds, uncompressed = self.algorithm.models(state), np.asarray(state.counters.seed).tolist(), None
-        if self.config.output.compact_checkpoints:
+        if self.config.output.compact_checkpoints and self.compressor:
             with flags.matmul_precision(self.config.train.precision):  # this thread has its own setting
                 state, uncompressed = self.compressor.compress(state)
         run.save_models(models, seeds, self.config)

@@ -28,10 +28,12 @@ def gru_scan(
     biases: Float[Array, "2 gates"],
     gates: Float[Array, "time rows gates"],
     is_first: Bool[Array, "time rows 1"],
+    start: Float[Array, "rows size"] | None = None,
     interpret: bool = False,
 ) -> Float[Array, "time rows size"]:
     """Compute `refil.nn.gru.gru_scan`; `interpret` runs the kernel on a CPU, for tests."""
-    return _run(_scan_program, [weight, biases], [gates, _carry_mask(is_first)], [len(weight)], interpret)[0]
+    by_row = [gates, _carry_mask(is_first), *([] if start is None else [start.astype(jnp.float32)[None]])]
+    return _run(_scan_program, [weight, biases], by_row, [len(weight)], interpret)[0]
 
 
 def gru_scan_backward(
@@ -62,7 +64,7 @@ def _run(
     padded = [jnp.pad(leaf, [(0, 0), (0, -rows % MIN_BLOCK)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
     shared_specs = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in shared]
     row_specs = [
-        pl.BlockSpec((time, MIN_BLOCK, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded
+        pl.BlockSpec((len(leaf), MIN_BLOCK, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded
     ]
     outputs = pl.pallas_call(
         partial(kernel, time, len(shared[0])),
@@ -76,7 +78,8 @@ def _run(
     return [output[:, :rows] for output in outputs]
 
 
-def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, hidden_ref) -> None:
+def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, *rest) -> None:
+    *start_ref, hidden_ref = rest
     parts = [pl.ds(part * size, size) for part in range(3)]
     dtype = gates_ref.dtype  # of the products' factors; the hidden state itself is float32
     weights = [weight_ref[:, part].astype(dtype) for part in parts]
@@ -99,7 +102,8 @@ def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry
         hidden_ref[timestep] = hidden.astype(hidden_ref.dtype)
         return hidden, fetched
 
-    jax.lax.fori_loop(0, time, step, (jnp.zeros((MIN_BLOCK, size)), [fetch(timestep) for timestep in range(PREFETCH)]))
+    start = start_ref[0][0] if start_ref else jnp.zeros((MIN_BLOCK, size))
+    jax.lax.fori_loop(0, time, step, (start, [fetch(timestep) for timestep in range(PREFETCH)]))
 
 
 def _backward_program(

@@ -24,6 +24,14 @@ class ReplayConfig:
     pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
 
 
+Config = ReplayConfig
+
+
+def train_defaults(train: TrainConfig) -> TrainConfig:
+    """Return the defaults of training: the paper's, which an environment may choose."""
+    return train
+
+
 def check(config: ReplayConfig, train: TrainConfig) -> None:
     """Raise if the sizes contradict each other."""
     for name, value in (("algorithm.batch", config.batch), ("train.envs", train.envs)):

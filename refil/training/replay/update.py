@@ -1,8 +1,6 @@
 """Updates: gradients of batches from the replay buffer, the optimizer, and the target network, for all seeds at once."""
 
-import itertools
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,10 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil.rollout import select
+from refil.training.parameters import ParameterLayout, clip_by_norm, parameter_layout
 from refil.training.replay import buffer
 from refil.training.replay.buffer import PackPlan, PackSize, ReplayBuffer
 from refil.training.setup import Setup
@@ -22,25 +20,6 @@ from refil.types import EpisodeBatch, Trajectory
 CHUNK = 8  # updates at most whose batches are sampled and planned together
 MAX_VMAPPED = 8  # seeds at most whose gradients are computed together
 Metrics = dict[str, Float[Array, "..."]]  # per seed, or of one seed
-
-
-@dataclass(frozen=True)
-class ParameterLayout:
-    """The arrays of a model as one vector: a GPU takes about as long for each of many small arrays as for one large one."""
-
-    structure: PyTreeDef  # pyright: ignore[reportInvalidTypeForm] (JAX defines this class as a variable)
-    shapes: tuple[tuple[int, ...], ...]
-
-    def ravel(self, model: Any) -> Float[Array, " parameters"]:
-        """Concatenate all arrays of a model."""
-        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(model)])
-
-    def unravel(self, vector: Float[Array, "*seeds parameters"]) -> Any:
-        """Return the model that a vector holds."""
-        ends = itertools.accumulate(math.prod(shape) for shape in self.shapes)
-        parts = jnp.split(vector, list(ends)[:-1], axis=-1)
-        leaves = [part.reshape(*vector.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return jax.tree.unflatten(self.structure, leaves)
 
 
 class LearnerState(eqx.Module):
@@ -66,16 +45,6 @@ class LearnerState(eqx.Module):
         return self.layout.unravel(self.target_parameters) if self.layout else self.target_parameters
 
 
-def clip_by_norm(max_norm: float) -> optax.GradientTransformation:
-    """Scale gradients down to a joint norm of at most `max_norm`, with PyTorch's small constant."""
-
-    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
-        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(updates) + 1e-6))
-        return jax.tree.map(lambda leaf: leaf * scale, updates), state
-
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
-
-
 def rmsprop(lr: float, max_grad_norm: float) -> optax.GradientTransformation:
     """Return the paper's optimizer: decay 0.99, and 1e-5 added outside the square root as in PyTorch."""
     return optax.chain(clip_by_norm(max_grad_norm), optax.rmsprop(lr, decay=0.99, eps=1e-5, eps_in_sqrt=False))
@@ -89,8 +58,7 @@ def optimizer_of(setup: Setup) -> optax.GradientTransformation:
 
 def init_learner(setup: Setup, model: Any, target: Any) -> LearnerState:
     """Return the learner of these networks before its first update."""
-    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(model))
-    layout = None if setup.method.optimizer else ParameterLayout(jax.tree.structure(model), shapes)
+    layout = None if setup.method.optimizer else parameter_layout(model)
     parameters, target = (layout.ravel(each) if layout else each for each in (model, target))
     return LearnerState(parameters, target, optimizer_of(setup).init(parameters), jnp.zeros((), jnp.int32), layout)
 

@@ -1,0 +1,21 @@
+"""REFIL trained on-policy: PQN with a QMIX mixing network and values imagined from random groups of entities."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from refil.learning.networks import OnPolicyNetOptions, on_policy_model
+from refil.learning.onpolicy import OnPolicyOptions, on_policy_q_learning
+from refil.types import MethodInfo, OnPolicyMethod, Spec
+
+INFO = MethodInfo("REFIL (PQN)", "attention", "QMIX")
+ALGORITHM = "onpolicy"
+
+
+@dataclass(frozen=True)
+class Config(OnPolicyOptions, OnPolicyNetOptions):
+    """Options of REFIL (PQN)."""
+
+
+def build(config: Config, spec: Spec) -> OnPolicyMethod:
+    """Return the method for an environment of these sizes."""
+    return on_policy_q_learning(partial(on_policy_model, config, spec), config.discount, config)

@@ -1,0 +1,26 @@
+"""VDN with attention trained on-policy (PQN; Gallici et al. 2025)."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from refil.learning.networks import OnPolicyNetOptions, on_policy_model
+from refil.learning.onpolicy import OnPolicyOptions, on_policy_q_learning
+from refil.settings import UnitFloat
+from refil.types import MethodInfo, OnPolicyMethod, Spec
+
+INFO = MethodInfo("VDN (PQN)", "attention", "VDN")
+ALGORITHM = "onpolicy"
+
+
+@dataclass(frozen=True)
+class Config(OnPolicyOptions, OnPolicyNetOptions):
+    """Options of VDN (PQN)."""
+
+    mixer: Literal["qmix", "vdn"] = "vdn"  # How utilities are combined into a joint value
+    imagined_weight: UnitFloat = 0.0  # Weight of the imagined loss (the paper's lambda); the joint loss has the rest
+
+
+def build(config: Config, spec: Spec) -> OnPolicyMethod:
+    """Return the method for an environment of these sizes."""
+    return on_policy_q_learning(partial(on_policy_model, config, spec), config.discount, config)

@@ -1,0 +1,122 @@
+"""On-policy training: play a rollout in environments that never stop, learn from it in a few epochs, and forget it.
+
+The trainer calls `init`, `play`, `learn`, `models` and `scalars`, as for training from a replay buffer. Everything a seed does
+depends only on its own state and number.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from refil.rollout import derive_keys
+from refil.training import counters
+from refil.training.counters import Counters
+from refil.training.onpolicy import stream, update
+from refil.training.onpolicy.stream import Stream
+from refil.training.onpolicy.update import LearnerState
+from refil.training.setup import INIT, LEARN, PLAY, Setup
+from refil.types import EpisodeBatch
+
+
+class TrainState(eqx.Module):
+    """The whole state of training; every array has the seeds as its first axis."""
+
+    counters: Counters
+    learner: LearnerState
+    stream: Stream
+
+
+class Rollout(eqx.Module):
+    """What `play` returns: the stream after a rollout, the rollout itself, and how many episodes ended in it."""
+
+    stream: Stream
+    batch: EpisodeBatch
+    ended: Int[Array, " seeds"]
+
+
+def init(setup: Setup, model: Any = None) -> TrainState:
+    """Return the state before training; every seed starts from its own random model, or from the given one."""
+    start = counters.init(setup.train, [])
+
+    def init_learner(key: Array) -> LearnerState:
+        return update.init_learner(setup, setup.method.init(key) if model is None else model)
+
+    keys = jax.vmap(lambda key: jax.random.split(key))(derive_keys(start.seed, INIT, start.episodes))
+    learner = jax.vmap(init_learner)(keys[:, 0])
+    state = TrainState(start, learner, stream.init_stream(setup, learner.model, keys[:, 1]))
+    return replace(state, counters=counters.init(setup.train, _metric_names(setup, state)))
+
+
+def _metric_names(setup: Setup, state: TrainState) -> list[str]:
+    def metrics(state: TrainState) -> dict[str, Array]:
+        learner, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner, play(setup, state).batch))
+        return update.learn(setup, learner, batch, jnp.zeros(()), jax.random.key(0))[1]
+
+    return list(jax.eval_shape(metrics, state))
+
+
+def play(setup: Setup, state: TrainState) -> Rollout:
+    """Make some steps in every environment of every seed."""
+    counts = state.counters
+    keys = derive_keys(counts.seed, PLAY, counts.env_steps)
+    return Rollout(*stream.rollout(setup, state.learner.model, epsilon(setup, counts), state.stream, keys))
+
+
+def rollout_shapes(setup: Setup, state: TrainState) -> Rollout:
+    """Return the shapes of what `play` returns."""
+    return jax.eval_shape(partial(play, setup), state)
+
+
+def learn(setup: Setup, state: TrainState, played: Rollout) -> TrainState:
+    """Learn from a rollout."""
+    counts, config = state.counters, setup.algorithm
+    keys = derive_keys(counts.seed, LEARN, counts.env_steps)
+    learner, metrics = update.over_seeds(
+        partial(update.learn, setup), state.learner, played.batch, progress(setup, counts), keys
+    )
+    made = config.epochs * config.minibatches
+    counts = replace(
+        counts,
+        episodes=counts.episodes + played.ended,
+        env_steps=counts.env_steps + setup.train.envs * config.rollout,
+        updates=counts.updates + made,
+        updates_since_log=counts.updates_since_log + made,
+        metrics=jax.tree.map(jnp.add, counts.metrics, metrics),
+    )
+    return TrainState(counts, learner, played.stream)
+
+
+def iterate(setup: Setup, state: TrainState) -> TrainState:
+    """Run one iteration: `play`, then `learn`."""
+    return learn(setup, state, play(setup, state))
+
+
+def models(state: TrainState) -> Any:
+    """Return each seed's averaged model, to evaluate and to save."""
+    return state.learner.averaged
+
+
+def progress(setup: Setup, counts: Counters) -> Float[Array, " seeds"]:
+    """Return the fraction of all steps that each seed has made."""
+    return jnp.minimum(counts.env_steps / setup.train.steps, 1.0)
+
+
+def epsilon(setup: Setup, counts: Counters) -> Float[Array, " seeds"]:
+    """Return each seed's probability of a random action: annealed linearly from 1 to its final value."""
+    finish, fraction = setup.algorithm.epsilon_finish, setup.algorithm.epsilon_fraction
+    return jnp.maximum(finish, 1.0 - (1.0 - finish) * progress(setup, counts) / max(fraction, 1e-9))
+
+
+def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]]:
+    """Return the numbers of the algorithm that are logged with the metrics."""
+    rate = update.learning_rate(setup.algorithm, progress(setup, state.counters))
+    return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate}
+
+
+def compressor(setup: Setup) -> None:
+    """There is no replay buffer to compress."""

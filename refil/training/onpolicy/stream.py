@@ -1,0 +1,158 @@
+"""Environments that run continuously: every episode that ends is followed by a new one of a random task.
+
+A rollout is a window of fixed length of that stream, in all environments of all seeds.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from refil.learning.losses import random_partition
+from refil.nn.utilities import initial_state, step_views
+from refil.rollout import epsilon_greedy, observe_batch, reset_envs, select, vmap_flat
+from refil.training.setup import Setup
+from refil.types import EpisodeBatch, Observation
+
+
+class Start(eqx.Module):
+    """First states of new episodes, and the partitions of their entities for imagined views."""
+
+    env_states: PyTree
+    groups: Int[Array, "seeds envs entities"]
+
+
+class Stream(eqx.Module):
+    """Episodes in progress; `memory` is the utility's state for each view, `[seeds, views, envs, agents, ...]`."""
+
+    env_states: PyTree
+    groups: Int[Array, "seeds envs entities"]
+    memory: PyTree
+    last_action: Int[Array, "seeds envs agents"]
+    time: Int[Array, "seeds envs"]
+
+
+class Step(eqx.Module):
+    """One step of all environments."""
+
+    observation: Observation
+    groups: Int[Array, "*batch entities"]
+    actions: Int[Array, "*batch agents"]
+    reward: Float[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+
+
+def init_stream(setup: Setup, models: Any, keys: Key[Array, " seeds"]) -> Stream:
+    """Start an episode in every environment."""
+    start, agents = new_episodes(setup, keys), setup.env.spec.agents
+    shape = start.groups.shape[:2]
+    views = len(jax.eval_shape(setup.method.views, *_view_shapes(setup)))
+    memory = jax.vmap(lambda model: initial_state(model.utility, views, shape[1], agents))(models)
+    last_action = jnp.full((*shape, agents), -1)
+    return Stream(start.env_states, start.groups, memory, last_action, jnp.zeros(shape, jnp.int32))
+
+
+def _view_shapes(setup: Setup) -> tuple[Any, Any]:
+    agents, entities = setup.env.spec.agents, setup.env.spec.entities
+    return jax.ShapeDtypeStruct((agents, entities), bool), jax.ShapeDtypeStruct((entities,), jnp.int32)
+
+
+def new_episodes(setup: Setup, keys: Key[Array, " seeds"]) -> Start:
+    """Sample a task, its first state and a partition of its entities for every environment."""
+    env, envs = setup.env, setup.train.envs
+    task_keys, reset_keys, group_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (3, envs)))(keys), 1, 0)
+    tasks = jax.vmap(jax.vmap(lambda key: jax.random.randint(key, (), 0, len(env.task_names))))(task_keys)
+    partition = partial(random_partition, env.spec.entities, setup.method.num_groups)
+    return Start(reset_envs(env, tasks, reset_keys), jax.vmap(jax.vmap(partition))(group_keys))
+
+
+def rollout(
+    setup: Setup, models: Any, epsilon: Float[Array, " seeds"], stream: Stream, keys: Key[Array, " seeds"]
+) -> tuple[Stream, EpisodeBatch, Int[Array, " seeds"]]:
+    """Make `algorithm.rollout` steps in every environment; return the stream, the batch, and how many episodes ended."""
+    length, chunk = setup.algorithm.rollout, min(setup.algorithm.rollout, setup.algorithm.reset_every)
+    chunk_keys = jnp.swapaxes(jax.vmap(lambda key: jax.random.split(key, (length // chunk, 1 + chunk)))(keys), 0, 1)
+
+    def play_chunk(stream: Stream, keys: Key[Array, "seeds steps"]) -> tuple[Stream, Step]:
+        starts = new_episodes(setup, keys[:, 0])
+        return jax.lax.scan(partial(step, setup, models, epsilon, starts), stream, jnp.swapaxes(keys[:, 1:], 0, 1))
+
+    after, steps = jax.lax.scan(play_chunk, stream, chunk_keys)
+    steps = jax.tree.map(lambda leaf: leaf.reshape(length, *leaf.shape[2:]), steps)
+    ended = (steps.terminated | steps.truncated).sum(axis=(0, 2))
+    return after, batch_of(setup, stream, steps, after), ended
+
+
+def step(
+    setup: Setup, models: Any, epsilon: Float[Array, " seeds"], starts: Start, stream: Stream, keys: Key[Array, " seeds"]
+) -> tuple[Stream, Step]:
+    """Make one step in every environment; where an episode ends, the next one starts."""
+    env, envs = setup.env, setup.train.envs
+    policy_keys, env_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (2, envs)))(keys), 1, 0)
+    obs = observe(setup, stream)
+    memory, q = jax.vmap(partial(_act, setup))(models, stream.memory, obs, stream.groups)
+    actions = jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, policy_keys)
+    env_states, outcome = vmap_flat(env.step)(stream.env_states, actions, env_keys)
+    truncated = ~outcome.terminated & (stream.time + 1 >= env.spec.horizon)
+    ended = outcome.terminated | truncated
+    after = Stream(
+        env_states=jax.tree.map(partial(select, ended), starts.env_states, env_states),
+        groups=select(ended, starts.groups, stream.groups),
+        memory=memory,
+        last_action=select(ended, jnp.full_like(actions, -1), actions),
+        time=jnp.where(ended, 0, stream.time + 1),
+    )
+    return after, Step(stored(setup, obs), stream.groups, actions, outcome.reward, outcome.terminated, truncated)
+
+
+def observe(setup: Setup, stream: Stream) -> Observation:
+    """Observe the current timestep of all environments."""
+    return observe_batch(setup.env, stream.env_states, stream.last_action, stream.time == 0)
+
+
+def stored(setup: Setup, obs: Observation) -> Observation:
+    """Return an observation as batches store it: in the compute type."""
+    return replace(obs, entities=obs.entities.astype(setup.compute_dtype))
+
+
+def _act(
+    setup: Setup, model: Any, memory: PyTree, obs: Observation, groups: Int[Array, "envs entities"]
+) -> tuple[PyTree, Float[Array, "envs agents actions"]]:
+    """Advance the memory of every view of one seed's team, and return the Q-values of what is visible."""
+    views = setup.method.views(obs.visible, groups)
+    initial = initial_state(model.utility, *views.shape[:-1])
+    assert obs.is_first is not None
+    is_first = jnp.broadcast_to(obs.is_first, views.shape[:-2])
+    return step_views(model.utility, jax.tree.map(partial(select, is_first), initial, memory), obs, views)
+
+
+def batch_of(setup: Setup, before: Stream, steps: Step, after: Stream) -> EpisodeBatch:
+    """Return the steps as batches of each seed, `[seeds, envs, time, ...]`, with the observation after the last step."""
+    last = stored(setup, observe(setup, after)), after.groups
+    seen = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), (steps.observation, steps.groups), last)
+    (obs, groups), acted = jax.tree.map(
+        lambda leaf: jnp.moveaxis(leaf, 0, 2), (seen, (steps.actions, steps.reward, steps.terminated, ~steps.truncated))
+    )
+    return EpisodeBatch(
+        observations=obs,
+        episode_id=_episode_ids(obs.is_first),
+        actions=acted[0],
+        rewards=acted[1],
+        terminated=acted[2],
+        valid=acted[3],
+        num_episodes=obs.is_first[0].size,
+        groups=groups,
+        start=before.memory,
+    )
+
+
+def _episode_ids(is_first: Bool[Array, "seeds envs timesteps"]) -> Int[Array, "seeds envs timesteps"]:
+    """Number the episodes of each seed, in every environment from a number of its own on."""
+    envs, timesteps = is_first.shape[1:]
+    within = jnp.cumsum(is_first.at[:, :, 0].set(False), axis=-1)
+    return within + timesteps * jnp.arange(envs)[:, None]

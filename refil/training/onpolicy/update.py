@@ -1,0 +1,134 @@
+"""Updates from rollouts: targets, then epochs of minibatches, and the averaged network; everything here is for one seed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from refil.learning import td
+from refil.training.onpolicy.config import OnPolicyConfig
+from refil.training.parameters import ParameterLayout, clip_by_norm, parameter_layout
+from refil.training.setup import Setup
+from refil.types import EpisodeBatch
+
+Metrics = dict[str, Float[Array, "..."]]
+
+
+class LearnerState(eqx.Module):
+    """What updates change: the parameters, their average over iterations, and the optimizer's state."""
+
+    parameters: Float[Array, "*seeds parameters"]
+    average: Float[Array, "*seeds parameters"]
+    optimizer: PyTree
+    layout: ParameterLayout = eqx.field(static=True)
+
+    @property
+    def model(self) -> Any:
+        """The network that learns and plays."""
+        return self.layout.unravel(self.parameters)
+
+    @property
+    def averaged(self) -> Any:
+        """The network that is evaluated and saved."""
+        return self.layout.unravel(self.average)
+
+
+def optimizer_of(config: OnPolicyConfig) -> optax.GradientTransformation:
+    """Return the optimizer, whose steps are still to be multiplied by the learning rate."""
+    rule = {"radam": optax.scale_by_radam, "adam": optax.scale_by_adam}[config.optimizer]()
+    return optax.chain(clip_by_norm(config.max_grad_norm), rule)
+
+
+def init_learner(setup: Setup, model: Any) -> LearnerState:
+    """Return the learner of a network before its first update."""
+    layout = parameter_layout(model)
+    parameters = layout.ravel(model)
+    return LearnerState(parameters, parameters, optimizer_of(setup.algorithm).init(parameters), layout)
+
+
+def learning_rate(config: OnPolicyConfig, progress: Float[Array, "*seeds"]) -> Float[Array, "*seeds"]:
+    """Return the learning rate after this fraction of all steps."""
+    return config.lr * (1.0 - progress) if config.lr_decay else jnp.full_like(progress, config.lr)
+
+
+def learn(
+    setup: Setup, learner: LearnerState, batch: EpisodeBatch, progress: Float[Array, ""], key: PRNGKeyArray
+) -> tuple[LearnerState, Metrics]:
+    """Make all updates from one rollout; return the sums of their metrics."""
+    config, envs = setup.algorithm, setup.train.envs
+    rate = learning_rate(config, progress)
+    targets = _frozen_targets(setup, learner, batch)
+    orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, config.epochs))
+
+    def next_update(learner: LearnerState, rows: Int[Array, " rows"]) -> tuple[LearnerState, Metrics]:
+        own_targets = None if targets is None else targets[rows]
+        return update(setup, learner, take_rows(batch, rows), own_targets, rate)
+
+    minibatches = orders.reshape(config.epochs * config.minibatches, -1)
+    learner, metrics = jax.lax.scan(next_update, learner, minibatches)
+    average = config.average * learner.average + (1 - config.average) * learner.parameters
+    return replace(learner, average=average), jax.tree.map(lambda leaf: leaf.sum(axis=0), metrics)
+
+
+def update(
+    setup: Setup,
+    learner: LearnerState,
+    batch: EpisodeBatch,
+    targets: Float[Array, "batch time"] | None,
+    rate: Float[Array, ""],
+) -> tuple[LearnerState, Metrics]:
+    """Make one update from a minibatch; without targets they are computed with the current network."""
+
+    def loss(model: Any) -> tuple[Array, Metrics]:
+        model = _cast(setup, model)
+        goals = compute_targets(setup, model, batch) if targets is None else targets
+        return setup.method.loss(model, batch, goals)
+
+    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(learner.model)
+    gradient = learner.layout.ravel(gradient)
+    changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
+    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
+    parameters = learner.parameters - rate * changes
+    return replace(learner, parameters=parameters, optimizer=state), {n: v.astype(jnp.float32) for n, v in metrics.items()}
+
+
+def compute_targets(setup: Setup, model: Any, batch: EpisodeBatch) -> Float[Array, "batch time"]:
+    """Return the TD(lambda) targets of a batch; a trace ends where the rollout or its episode ends."""
+    values = setup.method.greedy_values(model, batch)[:, 1:]
+    return td.lambda_targets(batch, values, setup.method.discount, setup.algorithm.td_lambda)
+
+
+def _frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> Float[Array, "batch time"] | None:
+    """Return the targets of a whole rollout, computed minibatch by minibatch to save memory."""
+    network: dict[str, Callable[[], Any]] = {"average": lambda: learner.averaged, "frozen": lambda: learner.model}
+    if setup.algorithm.targets not in network:
+        return None
+    model = _cast(setup, network[setup.algorithm.targets]())
+    rows = jnp.arange(setup.train.envs).reshape(setup.algorithm.minibatches, -1)
+    targets = jax.lax.map(lambda part: compute_targets(setup, model, take_rows(batch, part)), rows)
+    return targets.reshape(-1, targets.shape[-1])
+
+
+def take_rows(batch: EpisodeBatch, rows: Int[Array, " rows"]) -> EpisodeBatch:
+    """Return the rollouts of some environments."""
+    start = jax.tree.map(lambda leaf: leaf[:, rows], batch.start)  # its first axis is the views
+    return replace(jax.tree.map(lambda leaf: leaf[rows], replace(batch, start=None)), start=start)
+
+
+def _cast(setup: Setup, model: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf.astype(setup.compute_dtype), model)
+
+
+def over_seeds(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+    """Apply a function to every seed: at once on a GPU, one after the other on a CPU, where that is faster."""
+    if len(jax.tree.leaves(trees)[0]) == 1:  # batched products with a batch of one are slower
+        result = function(*jax.tree.map(lambda leaf: leaf[0], trees))
+        return jax.tree.map(lambda leaf: leaf[None], result)
+    if jax.default_backend() == "cpu":
+        return jax.lax.map(lambda each: function(*each), trees)
+    return jax.vmap(function)(*trees)

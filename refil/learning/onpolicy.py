@@ -50,8 +50,8 @@ def greedy_values(model: Model, batch: EpisodeBatch) -> Float[Array, "batch time
     obs = batch.observations
     first_view = replace(batch, start=jax.tree.map(lambda leaf: leaf[:1], batch.start))
     q, context = _unroll(model, first_view, obs.visible[None], obs.full_view[None])
-    utilities = td.action_values(q, greedy(q, obs.available))
-    return losses.mix(model.mixer, context, utilities, ALL_FACTORS)
+    utilities = td.action_values(q[0], greedy(q[0], obs.available))
+    return losses.mix(model.mixer, context, utilities[None], ALL_FACTORS)
 
 
 def on_policy_loss(

@@ -5,6 +5,7 @@ would mix the padding of small teams into its statistics.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -34,17 +35,16 @@ def normalized_linear(inputs: int, outputs: int, key: PRNGKeyArray) -> Normalize
 
 
 class NormalizedEncoder(eqx.Module):
-    """Embeds every entity, aggregates those in view and maps the aggregate, with normalization after each dense layer."""
+    """Embeds every entity and aggregates those in view, with normalization after the embedding and after the aggregate."""
 
     embed: NormalizedLinear
     aggregator: Aggregator
-    output: NormalizedLinear
+    norm: LayerNorm
 
     def __call__(
         self, inputs: Float[Array, "*batch entities features"], views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents outputs"]:
-        projected = self.aggregator.project(relu(self.embed(inputs)), self.output.linear)
-        return relu(self.output.norm(projected.attend(views)))
+        return relu(self.norm(self.aggregator.project(relu(self.embed(inputs))).attend(views)))
 
 
 def normalized_encoder(
@@ -53,8 +53,8 @@ def normalized_encoder(
     """Initialize an encoder with these numbers of inputs, of columns of an embedding, and of outputs."""
     inputs, size, outputs = sizes
     key_embed, key_aggregator, key_output = jax.random.split(key, 3)
-    embed, output = normalized_linear(inputs, size, key_embed), normalized_linear(size, outputs, key_output)
-    return NormalizedEncoder(embed, aggregator(key_aggregator), output)
+    layer = replace(aggregator(key_aggregator), output=linear(size, outputs, key_output))
+    return NormalizedEncoder(normalized_linear(inputs, size, key_embed), layer, layer_norm(outputs))
 
 
 def exact(layer: Linear, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:

@@ -221,24 +221,6 @@ class Method:
 
 
 @dataclass(frozen=True)
-class OnPolicyMethod:
-    """A method that `refil.training.onpolicy` trains; its file exports `ALGORITHM = "onpolicy"`.
-
-    `views(visible, groups)` returns what the utility sees while playing and learning: first what is visible, then any imagined
-    views of a random partition of the entities into `num_groups` groups. Each view has a memory of its own.
-    `greedy_values(model, batch)` returns the joint value of the best actions at every timestep, from which the algorithm
-    computes targets. `loss(model, batch, targets)` returns the loss and the metrics.
-    """
-
-    init: Callable[[PRNGKeyArray], Any]
-    views: Callable[[Bool[Array, "*batch agents entities"], Int[Array, "*batch entities"]], Bool[Array, "..."]]
-    greedy_values: Callable[[Any, EpisodeBatch], Float[Array, "batch timesteps"]]
-    loss: Callable[[Any, EpisodeBatch, Float[Array, "batch time"]], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
-    discount: float
-    num_groups: int = 2
-
-
-@dataclass(frozen=True)
 class MethodInfo:
     """A method's row in the paper's Table 1: its name, the network of the agents, and how utilities are combined."""
 

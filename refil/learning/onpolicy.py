@@ -15,9 +15,27 @@ from refil.learning.td import Loss
 from refil.nn.utilities import Barrier, unroll_overlapped
 from refil.rollout import greedy
 from refil.settings import PositiveInt, UnitFloat
-from refil.types import EpisodeBatch, Model, OnPolicyMethod
+from refil.types import EpisodeBatch, Model
 
 Views = Callable[[Bool[Array, "*batch agents entities"], Int[Array, "*batch entities"]], Bool[Array, "..."]]
+
+
+@dataclass(frozen=True)
+class OnPolicyMethod:
+    """A method that `refil.training.onpolicy` trains; its file exports `ALGORITHM = "onpolicy"`.
+
+    `views(visible, groups)` returns what the utility sees while playing and learning: first what is visible, then any imagined
+    views of a random partition of the entities into `num_groups` groups. Each view has a memory of its own.
+    `greedy_values(model, batch)` returns the joint value of the best actions at every timestep, from which the algorithm
+    computes targets. `loss(model, batch, targets)` returns the loss and the metrics.
+    """
+
+    init: Callable[[PRNGKeyArray], Any]
+    views: Views
+    greedy_values: Callable[[Any, EpisodeBatch], Float[Array, "batch timesteps"]]
+    loss: Callable[[Any, EpisodeBatch, Float[Array, "batch time"]], Loss]
+    discount: float
+    num_groups: int = 2
 
 
 @dataclass(frozen=True)
@@ -30,7 +48,7 @@ class OnPolicyOptions:
 
 def on_policy_q_learning(init: Callable[[PRNGKeyArray], Model], discount: float, options: OnPolicyOptions) -> OnPolicyMethod:
     """Return a method that learns a joint value, and an imagined one unless its weight is zero."""
-    views = imagined_views if options.imagined_weight else visible_view
+    views = partition_views if options.imagined_weight else visible_view
     loss = partial(on_policy_loss, views=views, imagined_weight=options.imagined_weight)
     return OnPolicyMethod(init, views, greedy_values, loss, discount, options.groups)
 
@@ -40,7 +58,7 @@ def visible_view(visible: Bool[Array, "*batch agents entities"], groups: Int[Arr
     return visible[None]
 
 
-def imagined_views(visible: Bool[Array, "*batch agents entities"], groups: Int[Array, "*batch entities"]) -> Array:
+def partition_views(visible: Bool[Array, "*batch agents entities"], groups: Int[Array, "*batch entities"]) -> Array:
     """Return three views: what is visible, the part of it within the agent's own group, and the part across groups."""
     return jnp.concatenate([visible[None], losses.views(groups, visible)])
 

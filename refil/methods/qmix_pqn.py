@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from refil.learning.networks import OnPolicyNetOptions, on_policy_model
-from refil.learning.onpolicy import OnPolicyOptions, on_policy_q_learning
+from refil.learning.onpolicy import OnPolicyMethod, OnPolicyOptions, on_policy_q_learning
 from refil.settings import UnitFloat
-from refil.types import MethodInfo, OnPolicyMethod, Spec
+from refil.types import MethodInfo, Spec
 
 INFO = MethodInfo("QMIX (PQN)", "attention", "QMIX")
 ALGORITHM = "onpolicy"

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Literal
 
 from refil.learning.networks import OnPolicyNetOptions, on_policy_model
-from refil.learning.onpolicy import OnPolicyOptions, on_policy_q_learning
-from refil.types import MethodInfo, OnPolicyMethod, Spec
+from refil.learning.onpolicy import OnPolicyMethod, OnPolicyOptions, on_policy_q_learning
+from refil.types import MethodInfo, Spec
 
 INFO = MethodInfo("REFIL (VDN, PQN)", "attention", "VDN")
 ALGORITHM = "onpolicy"

@@ -23,8 +23,7 @@ from refil.learning.networks import (
 from refil.learning.td import Loss
 from refil.nn.gru import Gru, gru
 from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
-from refil.nn.time_major import timestep_keys
-from refil.nn.utilities import EntityEncoder, entity_inputs, unroll_overlapped
+from refil.nn.utilities import EntityEncoder, entity_inputs, timestep_keys, unroll_overlapped
 from refil.settings import NonNegativeFloat, PositiveInt
 from refil.types import EpisodeBatch, Method, MethodInfo, Model, Observation, Spec
 
@@ -238,8 +237,7 @@ def _role_losses(
     hidden, seen = features.hidden[0], features.seen[0]
     before = jnp.pad(hidden[:, :-1], ((0, 0), (1, 0), (0, 0), (0, 0)))
     before = jnp.where(obs.is_first[..., None, None], 0.0, before)
-    past = jax.lax.stop_gradient(jnp.concatenate([before, seen], axis=-1))
-    prior = _roles(utility.role_prior(past))
+    prior = _roles(utility.role_prior(jax.lax.stop_gradient(jnp.concatenate([before, seen], axis=-1))))
     certain = identifiability(output.roles, prior, obs.agent_present, config.entropy_weight, config.surprise_weight)
     pairs = (*obs.agent_present.shape, obs.agent_present.shape[-1], config.role)
     pair = [jnp.broadcast_to(jnp.expand_dims(output.sampled, axis), pairs) for axis in (-2, -3)]

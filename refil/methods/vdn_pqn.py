@@ -5,9 +5,9 @@ from functools import partial
 from typing import Literal
 
 from refil.learning.networks import OnPolicyNetOptions, on_policy_model
-from refil.learning.onpolicy import OnPolicyOptions, on_policy_q_learning
+from refil.learning.onpolicy import OnPolicyMethod, OnPolicyOptions, on_policy_q_learning
 from refil.settings import UnitFloat
-from refil.types import MethodInfo, OnPolicyMethod, Spec
+from refil.types import MethodInfo, Spec
 
 INFO = MethodInfo("VDN (PQN)", "attention", "VDN")
 ALGORITHM = "onpolicy"

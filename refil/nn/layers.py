@@ -1,11 +1,15 @@
 """Dense layers, layer normalization and masked softmax, initialized as in PyTorch and written for fast gradients."""
 
 import itertools
+import math
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.tree_util import PyTreeDef
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 ALIGNMENT = 8  # GPU matrix units load this many columns at once
@@ -199,3 +203,27 @@ class LayerNorm(eqx.Module):
 def layer_norm(size: int) -> LayerNorm:
     """Initialize a layer normalization with scale 1 and shift 0."""
     return LayerNorm(jnp.ones(size), jnp.zeros(size))
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """The arrays of a model as one vector: a GPU takes about as long for each of many small arrays as for one large one."""
+
+    structure: PyTreeDef  # pyright: ignore[reportInvalidTypeForm] (JAX defines this class as a variable)
+    shapes: tuple[tuple[int, ...], ...]
+
+    def ravel(self, model: Any) -> Float[Array, " parameters"]:
+        """Concatenate all arrays of a model."""
+        return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(model)])
+
+    def unravel(self, vector: Float[Array, "*seeds parameters"]) -> Any:
+        """Return the model that a vector holds."""
+        ends = itertools.accumulate(math.prod(shape) for shape in self.shapes)
+        parts = jnp.split(vector, list(ends)[:-1], axis=-1)
+        leaves = [part.reshape(*vector.shape[:-1], *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def parameter_layout(model: Any) -> ParameterLayout:
+    """Return the layout of a model's arrays in a vector."""
+    return ParameterLayout(jax.tree.structure(model), tuple(leaf.shape for leaf in jax.tree.leaves(model)))

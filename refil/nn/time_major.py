@@ -6,9 +6,9 @@ Packing places episodes one after another in a single row of timesteps. Recurren
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Int
 
-from refil.types import EpisodeBatch, PackIndex
+from refil.types import PackIndex
 
 TIME_AXIS = 2  # arrays are [views, batch, time, ...]
 
@@ -31,16 +31,6 @@ def from_time_major(index: PackIndex | None, leaf: Array) -> Array:
     rows = rows.reshape(index.timesteps * index.rows, *rows.shape[2:])
     packed = _permute(rows, *_both_ways(index.position[0], len(rows)))
     return jnp.expand_dims(jnp.moveaxis(packed, 0, TIME_AXIS - 1), TIME_AXIS - 1)
-
-
-def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
-    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
-    is_first = batch.observations.is_first
-    assert is_first is not None
-    here = jnp.arange(is_first.size).reshape(is_first.shape)
-    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
-    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
-    return fold(batch.episode_id, here - start)
 
 
 def _both_ways(position: Int[Array, " packed"], size: int) -> tuple[Int[Array, " packed"], Int[Array, " positions"]]:

@@ -1,8 +1,7 @@
 """Utilities: each agent's Q-values from the entities it sees (paper, section 2), and how the framework runs them.
 
-`step` advances a utility by one timestep while acting; `unroll` runs it over all timesteps of a batch while learning. Both
-work with any network that follows `refil.types.Utility`, and own what its author need not know about: resets at the start of
-an episode, packed batches, several views, masking of absent agents, number formats, and overlap with other GPU work.
+`step` advances a utility by one timestep while acting; `unroll` runs it over all timesteps of a batch while learning. Both own
+what its author need not know: resets, packed batches, several views, absent agents, number formats, overlap with GPU work.
 """
 
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from refil.nn.gru import Gru
 from refil.nn.kernels import overlap
 from refil.nn.layers import Linear, relu
 from refil.nn.pooling import Pooling
-from refil.nn.time_major import from_time_major, timestep_keys, to_time_major
+from refil.nn.time_major import from_time_major, to_time_major
 from refil.rollout import Policy, epsilon_greedy
 from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
 
@@ -125,10 +124,8 @@ def initial_state(utility: Utility, *batch: int) -> PyTree:
 
 def step(utility: Utility, state: PyTree, obs: Observation) -> tuple[PyTree, Float[Array, "*batch agents actions"]]:
     """Advance by one timestep: return the next state, and the Q-values through what is visible."""
-    features = jax.tree.map(lambda leaf: leaf[0], utility.encode(obs, obs.visible[None]))
-    if isinstance(utility, RecurrentUtility):
-        state, features = utility.recur(state, features)
-    return state, _score(utility, jax.tree.map(lambda leaf: leaf[None], features), obs)
+    states, q = step_views(utility, jax.tree.map(lambda leaf: leaf[None], state), obs, obs.visible[None])
+    return jax.tree.map(lambda leaf: leaf[0], states), q
 
 
 def step_views(
@@ -138,13 +135,9 @@ def step_views(
     features = utility.encode(obs, views)
     if isinstance(utility, RecurrentUtility):
         states, features = utility.recur(states, features)
-    return states, _score(utility, jax.tree.map(lambda leaf: leaf[:1], features), obs)
-
-
-def _score(utility: Utility, features: PyTree, obs: Observation) -> Float[Array, "*batch agents actions"]:
-    q = utility.q_values(features, obs)
+    q = utility.q_values(jax.tree.map(lambda leaf: leaf[:1], features), obs)
     _check_shape(utility, q, (1, *obs.available.shape))
-    return jnp.where(obs.agent_present[..., None], q[0], 0.0)
+    return states, jnp.where(obs.agent_present[..., None], q[0], 0.0)
 
 
 def _check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
@@ -183,8 +176,8 @@ def unroll(
     With `views` the result has them as its first axis, and each view has a state of its own; without, agents see what is
     visible. `key` is for networks that sample. With `features` the result is the pair of Q-values and features.
     """
-    several = batch.observations.visible[None] if views is None else views
-    q, found, _ = unroll_overlapped(utility, batch, several, key, lambda barrier: None)
+    chosen = batch.observations.visible[None] if views is None else views
+    q, found, _ = unroll_overlapped(utility, batch, chosen, key, lambda barrier: None)
     result = (q, found) if features else q
     return jax.tree.map(lambda leaf: leaf[0], result) if views is None else result
 
@@ -200,9 +193,7 @@ def unroll_overlapped(
 
     `overlapped(barrier)` does that work; what it passes through the barrier waits until the scan can start.
     """
-    obs = batch.observations
-    if key is not None:
-        obs = replace(obs, key=timestep_keys(batch, key))
+    obs = batch.observations if key is None else replace(batch.observations, key=timestep_keys(batch, key))
     inputs = utility.encode(obs, views)
     if not isinstance(utility, RecurrentUtility):
         features, other = inputs, overlapped(lambda values: values)
@@ -246,3 +237,13 @@ def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: P
         return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
 
     return jax.lax.scan(timestep, initial if start is None else start, (inputs, is_first))[1]
+
+
+def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
+    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
+    is_first = batch.observations.is_first
+    assert is_first is not None
+    here = jnp.arange(is_first.size).reshape(is_first.shape)
+    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
+    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
+    return fold(batch.episode_id, here - start)

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from refil.errors import RefilError
-from refil.types import Env, Method, Observation, OnPolicyMethod, Outcome
+from refil.learning.onpolicy import OnPolicyMethod
+from refil.types import Env, Method, Observation, Outcome
 
 
 def check_env(env: Env, name: str) -> None:

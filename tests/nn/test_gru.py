@@ -86,3 +86,30 @@ def test_on_a_cpu_no_kernel_is_asked(monkeypatch):
     monkeypatch.setattr(gru_module, "gru_kernel", None)
     inputs, is_first = jnp.ones((3, 2, 4)), jnp.zeros((3, 2, 1), bool)
     jax.grad(lambda cell: unroll(cell, inputs, is_first).sum())(cell)
+
+
+def test_a_given_first_hidden_state_continues_a_sequence():
+    cell = gru(2, 3, jax.random.key(4))
+    gates = cell.project_inputs(jax.random.normal(jax.random.key(5), (6, 2, 2)))
+    is_first = jnp.zeros((6, 2, 1), bool).at[0].set(True).at[4, 1].set(True)
+    whole = cell.unroll(gates, is_first)
+    np.testing.assert_allclose(cell.unroll(gates[3:], is_first[3:], whole[2]), whole[3:], atol=1e-6)
+
+
+def test_the_gradient_from_a_given_hidden_state_equals_that_of_a_scan():
+    cell = gru(4, 3, jax.random.key(6))
+    inputs, start = jax.random.normal(jax.random.key(7), (5, 2, 4)), jax.random.normal(jax.random.key(8), (2, 3))
+    is_first = jnp.zeros((5, 2, 1), bool).at[2, 1].set(True)
+
+    def by_scan(cell, inputs):
+        def step(hidden, now):
+            hidden = cell(cell.input_proj(now[0]), jnp.where(now[1], 0.0, hidden))
+            return hidden, hidden
+
+        return (jax.lax.scan(step, start, (inputs, is_first))[1] ** 2).sum()
+
+    def by_unroll(cell, inputs):
+        return (cell.unroll(cell.project_inputs(inputs), is_first, start) ** 2).sum()
+
+    ours, theirs = (jax.grad(each, argnums=(0, 1))(cell, inputs) for each in (by_unroll, by_scan))
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-4), ours, theirs)

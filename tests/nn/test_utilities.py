@@ -14,8 +14,7 @@ from refil.errors import RefilError
 from refil.learning import losses
 from refil.nn.layers import Linear, linear
 from refil.nn.mixers import Vdn
-from refil.nn.time_major import timestep_keys
-from refil.nn.utilities import entity_inputs, initial_state, step, unroll
+from refil.nn.utilities import entity_inputs, initial_state, step, timestep_keys, unroll
 from refil.training.replay import buffer
 from refil.types import EpisodeBatch, Model, Observation, RecurrentUtility, Trajectory, Utility
 from tests.golden_fixtures import RecordedEnv

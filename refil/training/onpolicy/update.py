@@ -11,8 +11,8 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from refil.learning import td
+from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.training.onpolicy.config import OnPolicyConfig
-from refil.training.parameters import ParameterLayout, clip_by_norm, parameter_layout
 from refil.training.setup import Setup
 from refil.types import EpisodeBatch
 
@@ -41,7 +41,7 @@ class LearnerState(eqx.Module):
 def optimizer_of(config: OnPolicyConfig) -> optax.GradientTransformation:
     """Return the optimizer, whose steps are still to be multiplied by the learning rate."""
     rule = {"radam": optax.scale_by_radam, "adam": optax.scale_by_adam}[config.optimizer]()
-    return optax.chain(clip_by_norm(config.max_grad_norm), rule)
+    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), rule)
 
 
 def init_learner(setup: Setup, model: Any) -> LearnerState:

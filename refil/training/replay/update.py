@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.rollout import select
-from refil.training.parameters import ParameterLayout, clip_by_norm, parameter_layout
 from refil.training.replay import buffer
 from refil.training.replay.buffer import PackPlan, PackSize, ReplayBuffer
 from refil.training.setup import Setup
@@ -43,6 +43,16 @@ class LearnerState(eqx.Module):
     def target(self) -> Any:
         """The network that values the next timestep."""
         return self.layout.unravel(self.target_parameters) if self.layout else self.target_parameters
+
+
+def clip_by_norm(max_norm: float) -> optax.GradientTransformation:
+    """Scale gradients down to a joint norm of at most `max_norm`, with PyTorch's small constant."""
+
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        scale = jnp.minimum(1.0, max_norm / (optax.tree.norm(updates) + 1e-6))
+        return jax.tree.map(lambda leaf: leaf * scale, updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
 def rmsprop(lr: float, max_grad_norm: float) -> optax.GradientTransformation:

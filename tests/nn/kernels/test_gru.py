@@ -91,6 +91,14 @@ def test_the_kernels_need_a_gpu_and_a_hidden_size_that_is_a_power_of_two():
     assert not gru_kernel.fits(jnp.zeros((48, 144)))
 
 
+def test_the_kernel_continues_from_a_given_hidden_state():
+    inputs = random_inputs(forward, *SIZES[1])
+    start = jax.random.normal(jax.random.key(3), (inputs[2].shape[1], len(inputs[0])))
+    carried = inputs[3].at[0].set(False)
+    inputs = (*inputs[:3], carried, start)
+    assert_close(gru_kernel.gru_scan(*inputs, interpret=True), gru.gru_steps(*inputs)[0])
+
+
 def test_the_gradient_is_the_same_with_kernels(monkeypatch):
     """The gradients of weights, biases and inputs; the backward kernel recomputes the activations."""
     cell = gru.gru(4, 16, jax.random.key(0))

@@ -71,10 +71,9 @@ def test_sizes_that_contradict_each_other_are_refused():
 def test_a_run_is_saved_resumed_and_loaded(tmp_path):
     config = {"steps": 200, "envs": 8, "rollout": 6, "reset_every": 2, "minibatches": 2, "epochs": 1, "log_every": 5}
     options = {"size": 8, "heads": 2, "mixing": 4}
-    call = partial(
-        refil.train, "group_matching", "refil_pqn", method_options=options, eval_episodes=4, eval_every=100, **config
-    )
+    config |= {"eval_episodes": 4, "eval_every": 100}
     game = {"agents": 3, "cells": 3, "horizon": 6}
+    call = partial(refil.train, "group_matching", "refil_pqn", env_options=game, method_options=options, **config)
     whole = call(out=tmp_path / "whole")
     stops = iter([False, False, True])
     part = call(out=tmp_path / "part", should_stop=lambda: next(stops))

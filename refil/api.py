@@ -125,29 +125,35 @@ def load(path: str | Path, seed: int | None = None) -> Team:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The share of episodes of one task that a team won, with its 95 % interval."""
+    """Means over greedy episodes of one task; `ci95` is Wilson's 95 % interval of the win rate over these episodes."""
 
     win_rate: float
     ci95: tuple[float, float]
+    return_mean: float
+    length_mean: float
 
 
 @dataclass(frozen=True)
 class EvalSummary:
-    """Means over greedy episodes; `by_task` has every task if it was asked for, with `episodes` episodes each."""
+    """Means over greedy episodes; `ci95` is Wilson's 95 % interval of the win rate over all of them.
+
+    `by_task` has every task if it was asked for, with `episodes` episodes each.
+    """
 
     episodes: int
     win_rate: float
     ci95: tuple[float, float]
-    return_mean: float | None = None
-    length_mean: float | None = None
+    return_mean: float
+    length_mean: float
     by_task: dict[str, TaskResult] | None = None
 
 
 def evaluate(
     team: Team, *, episodes: int = 200, by_task: bool = False, env: Environment | None = None, seed: int = 0
 ) -> EvalSummary:
-    """Let a team play greedily, in its own environment or in another one of the same sizes.
+    """Let a team play greedily, in its own environment or in another one of the same sizes: a fresh evaluation.
 
+    The final win rate of a run differs from it: that is a mean over evaluations near the end of training (`refil.stats.final`).
     With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
     """
     core = team.env if env is None else env.core
@@ -157,17 +163,14 @@ def evaluate(
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
-    if not by_task:
-        rate = float(result.win_rate[0])
-        interval = stats.wilson_interval(rate, episodes)
-        return EvalSummary(episodes, rate, interval, float(result.return_mean[0]), float(result.length_mean[0]))
-    rates = np.asarray(result)[:, 0] / episodes
-    tasks = {
-        name: TaskResult(float(rate), stats.wilson_interval(float(rate), episodes))
-        for name, rate in zip(core.task_names, rates, strict=True)
-    }
+    rates, returns, lengths = (np.asarray(leaf, float)[..., 0] for leaf in jax.tree.leaves(result))
+    tasks = None
+    if by_task:
+        rows = zip(core.task_names, rates.tolist(), returns.tolist(), lengths.tolist(), strict=True)
+        tasks = {name: TaskResult(won, stats.wilson_interval(won, episodes), *means) for name, won, *means in rows}
     mean = float(rates.mean())
-    return EvalSummary(episodes, mean, stats.wilson_interval(mean, episodes * len(tasks)), by_task=tasks)
+    interval = stats.wilson_interval(mean, episodes * rates.size)
+    return EvalSummary(episodes, mean, interval, float(returns.mean()), float(lengths.mean()), tasks)
 
 
 def _sizes(spec: Spec) -> str:

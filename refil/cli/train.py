@@ -6,7 +6,9 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
-from refil import plugins, settings
+import numpy as np
+
+from refil import plugins, settings, stats
 from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
 from refil.cli._training import run_training
@@ -116,7 +118,7 @@ def _report(run: RunDir) -> None:
     except RefilError as error:
         print(error)
     else:
-        serialization.save_figure(learning_curves.draw({config.method.name: [run]}), run.path / run_dir.CURVE)
+        serialization.save_figure(learning_curves.draw({configs.label(config.method.name): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
     baseline = next(method for method in BASELINES if method != config.method.name)
     path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", config.env.name))
@@ -128,17 +130,17 @@ def _report(run: RunDir) -> None:
 
 
 def _summary(run: RunDir) -> list[str]:
-    config, by_seed = run.config, {}
-    for line in run.metrics():
-        if "win_rate" in line:
-            by_seed.setdefault(line["seed"], []).append(line)
-    first = [lines[0]["win_rate"] for lines in by_seed.values()]
-    last = [lines[-1]["win_rate"] for lines in by_seed.values()]
-    seconds = max(lines[-1]["seconds"] for lines in by_seed.values())
-    seeds = f"{len(last)} seed{'s' if len(last) > 1 else ''}"
-    mean_first, mean_last = sum(first) / len(first), sum(last) / len(last)
-    return [
-        f"{config.method.name} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
-        f"Win rate of the greedy policy: {mean_first:.0%} in the first evaluation, {mean_last:.0%} in the last "
-        f"(by seed: {', '.join(f'{rate:.0%}' for rate in last)}).",
+    config, lines = run.config, run.metrics()
+    by_seed = stats.series(lines, "win_rate")
+    first = np.mean([points[0, 1] for points in by_seed.values()])
+    finals = np.array([stats.final(points) for points in by_seed.values()])
+    seconds = max(line["seconds"] for line in lines)
+    seeds = f"{len(finals)} seed{'s' if len(finals) > 1 else ''}"
+    text = [
+        f"{configs.label(config.method.name)} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
+        f"Final win rate of the greedy policy ({stats.FINAL_MEANING}): {finals.mean():.0%}; first evaluation: {first:.0%}.",
     ]
+    if (spread := stats.spread(finals, (0, 1))) is not None:
+        by_seed = ", ".join(f"{rate:.0%}" for rate in finals)
+        text.append(f"By seed: {by_seed} ({spread.low:.0%} to {spread.high:.0%}, {spread.name}).")
+    return text

@@ -85,9 +85,10 @@ class RunDir:
         stored = json.loads(serialization.read_text(self.path / BY_TASK))
         return {task: [won / stored["episodes"] for won in seeds] for task, seeds in stored["won"].items()}
 
-    def write_by_task(self, episodes: int, won: dict[str, list[int]]) -> None:
-        """Write the number of episodes played per task, and how many of them every seed won."""
-        serialization.write_atomic(self.path / BY_TASK, (json.dumps({"episodes": episodes, "won": won}) + "\n").encode())
+    def write_by_task(self, episodes: int, won: dict[str, list[int]], **means: dict[str, list[float]]) -> None:
+        """Write the number of episodes played per task, how many of them every seed won, and means such as `return_mean`."""
+        values = {"episodes": episodes, "won": won} | means
+        serialization.write_atomic(self.path / BY_TASK, (json.dumps(values) + "\n").encode())
 
     @property
     def has_checkpoint(self) -> bool:

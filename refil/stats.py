@@ -26,7 +26,7 @@ class Spread(NamedTuple):
 
 
 def series(lines: Iterable[dict[str, Any]], metric: str) -> dict[int, np.ndarray]:
-    """Return the finite values of a metric, with their steps, for each seed: `[points, 2]` from the lines of a run's metrics."""
+    """Return the steps and finite values `[points, 2]` of a metric for each seed, from the lines of a run's metrics."""
     by_seed: dict[int, list[tuple[int, float]]] = {}
     for line in lines:
         if is_number(line.get(metric)):
@@ -46,12 +46,12 @@ def final(points: np.ndarray) -> float:
 
 
 def spread(values: np.ndarray, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Spread | None:
-    """Return how much values vary over the first axis (seeds): nothing for one seed, the range of two to four, else an interval.
+    """Return how much values vary over the first axis (seeds): None for one seed, the range of two to four, or an interval.
 
     The interval is the 95 % t interval of the mean, cut at the bounds that values cannot pass. In simulations with 5, 8 and 24
-    seeds it covers the true mean in 94, 94 and 95 % of cases for mildly skewed win rates, in 90, 91 and 93 % near a win rate of
-    1, and in 90, 89 and 94 % if one seed in eight learns nothing. If only one seed in four learns, five seeds are too few: 75,
-    88 and 94 %. The percentile bootstrap covers less in every case (77 to 83 % for five seeds in the first three), and the
+    seeds it covers the true mean in 93, 93 and 94 % of cases for skewed win rates around 20 %, in 90, 91 and 93 % for those
+    around 90 %, and in 91, 89 and 93 % if one seed in eight learns nothing. If only one seed in four learns, five seeds are too
+    few: 76, 89 and 94 %. The percentile bootstrap covers less (77 to 83 % for five seeds in the first three cases), and the
     studentized bootstrap covers as much with intervals that may be wider than all win rates.
     """
     values = np.asarray(values, float)

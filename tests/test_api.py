@@ -81,7 +81,10 @@ def test_evaluation_has_a_rate_an_interval_and_tasks(run):
     assert 1 <= result.length_mean <= 6
     by_task = refil.evaluate(run.teams[0], episodes=8, by_task=True)
     assert list(by_task.by_task) == ["group_matching"]
-    assert by_task.by_task["group_matching"].win_rate == by_task.win_rate
+    (task,) = by_task.by_task.values()
+    assert (task.win_rate, task.return_mean, task.length_mean) == (by_task.win_rate, by_task.return_mean, by_task.length_mean)
+    assert 1 <= task.length_mean <= 6
+    assert task.ci95[0] <= task.win_rate <= task.ci95[1]
 
 
 def test_a_team_is_not_evaluated_in_an_environment_of_other_sizes(run):

@@ -68,18 +68,19 @@ def _evaluate_best(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[
     best, played = run.seeds[row], _play(run, setup, evaluation.evaluate, args, row)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, first.tolist(), strict=True)}
     result = _summary(played, args) | {"best_seed": best, "win_rate_when_chosen": by_seed}
-    text = [
-        f"{args.run}: the best of {len(by_seed)} saved models by a first evaluation of {args.episodes:,} greedy episodes each"
-    ]
+    episodes = f"{args.episodes:,} greedy episodes"
+    text = [f"{args.run}: the best of {len(by_seed)} saved models, by a first evaluation of {episodes} each"]
     text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items()]
-    text.append(f"Seed {best} evaluated again on {args.episodes:,} other episodes, so that the choice does not bias the result")
+    text.append(f"Seed {best} evaluated again on {episodes} with fresh random seeds, which the choice does not bias")
     return result, text + _text(result)
 
 
 def _summary(played: "EvalResult", args: EvaluateArgs) -> dict[str, Any]:
     """Return means over seeds, and the spread of the win rate: over episodes for one seed, otherwise over seeds."""
+    import numpy as np
+
     rate = float(played.win_rate.mean())
-    spread = stats.spread(played.win_rate, (0, 1)) or stats.wilson_spread(rate, args.episodes)
+    spread = stats.spread(np.asarray(played.win_rate), (0.0, 1.0)) or stats.wilson_spread(rate, args.episodes)
     interval = {"low": float(spread.low), "high": float(spread.high), "name": spread.name}
     means = {name: float(getattr(played, name).mean()) for name in MEANS}
     return {"episodes": args.episodes, "win_rate": rate, "win_rate_spread": interval} | means

@@ -83,6 +83,5 @@ def _default_labels(runs: list[RunDir]) -> list[str]:
     folders = [f"{method}, {run.path.name}" for method, run in zip(methods, runs, strict=True)]
     paths = [f"{method}, {run.path}" for method, run in zip(methods, runs, strict=True)]
     candidates = [list(zip(envs, names, strict=True)) for names in (methods, folders, paths)]
-    return [
-        next((names[n] for names in candidates if names.count(names[n]) == 1), (envs[n], paths[n]))[1] for n in range(len(runs))
-    ]
+    numbers = range(len(runs))
+    return [next((names[n][1] for names in candidates if names.count(names[n]) == 1), paths[n]) for n in numbers]

@@ -114,11 +114,11 @@ def _report(run: RunDir) -> None:
     config = run.config
     try:
         with serialization.require_matplotlib():
-            from refil.plots import learning_curves
+            from refil.plots import _runs, learning_curves
     except RefilError as error:
         print(error)
     else:
-        serialization.save_figure(learning_curves.draw({configs.label(config.method.name): [run]}), run.path / run_dir.CURVE)
+        serialization.save_figure(learning_curves.draw({_runs.method_label(run): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
     baseline = next(method for method in BASELINES if method != config.method.name)
     path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", config.env.name))
@@ -137,10 +137,10 @@ def _summary(run: RunDir) -> list[str]:
     seconds = max(line["seconds"] for line in lines)
     seeds = f"{len(finals)} seed{'s' if len(finals) > 1 else ''}"
     text = [
-        f"{configs.label(config.method.name)} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
+        f"{config.method.name} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
         f"Final win rate of the greedy policy ({stats.FINAL_MEANING}): {finals.mean():.0%}; first evaluation: {first:.0%}.",
     ]
-    if (spread := stats.spread(finals, (0, 1))) is not None:
+    if (spread := stats.spread(finals, (0.0, 1.0))) is not None:
         by_seed = ", ".join(f"{rate:.0%}" for rate in finals)
         text.append(f"By seed: {by_seed} ({spread.low:.0%} to {spread.high:.0%}, {spread.name}).")
     return text

@@ -59,7 +59,7 @@ def _table(curves: dict[str, list[RunDir]]) -> Iterator[str]:
             yield f"| win rate at million steps | {head} | final ({stats.FINAL_MEANING}) | by seed | spread |"
             yield f"|---|{'---:|' * COLUMNS}---:|---|---|"
         rates = [by_seed[:, (steps > end - WINDOW * steps[-1]) & (steps <= end)].mean() for end in ends]
-        spread = stats.spread(finals, (0, 1))
+        spread = stats.spread(finals, (0.0, 1.0))
         cells = [f"{rate:.0%}" for rate in (*rates, finals.mean())] + [", ".join(f"{value:.0%}" for value in finals)]
         cells.append("" if spread is None else f"{spread.low:.0%} to {spread.high:.0%} ({spread.name})")
         yield f"| {label} | {' | '.join(cells)} |"

@@ -30,7 +30,7 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
     titles = [f"{env}, {_curves.count_seeds(each.values())}" for env, each in zip(panels, counts, strict=True)]
     texts, order = _curves.legend_labels(counts), list(curves)
     figure, all_axes = _curves.subplots(titles, texts.values(), options, share_y=options.metric in RATES)
-    scale, bounds = (100, (0, 100)) if options.metric in RATES else (1, (-np.inf, np.inf))
+    scale, bounds = (100, (0.0, 100.0)) if options.metric in RATES else (1, (-np.inf, np.inf))
     longest = max(steps[-1] for drawn in panels.values() for steps, _ in drawn.values())
     unit, name = (1e6, "million") if longest >= 1e6 else (1e3, "thousand")
     for axes, drawn in zip(all_axes, panels.values(), strict=True):
@@ -82,7 +82,7 @@ def _cells(runs: Sequence[RunDir], metric: str) -> list[str]:
     show = "{:.0%}".format if metric in RATES else "{:.3g}".format
     ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _runs.series(runs, metric)}, key=float)
     finals = final_values(runs, metric)
-    spread = stats.spread(finals, (0, 1) if metric in RATES else (-np.inf, np.inf))
+    spread = stats.spread(finals, (0.0, 1.0) if metric in RATES else (-np.inf, np.inf))
     between = "" if spread is None else f"{show(spread.low)} to {show(spread.high)} ({spread.name})"
     steps = " to ".join(dict.fromkeys((ends[0], ends[-1])))
     whole = seed_curves(runs, metric)[1].mean()

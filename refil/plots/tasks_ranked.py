@@ -27,7 +27,7 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
     for axes, ranked in zip(all_axes, panels.values(), strict=True):
         for label, rates in ranked.items():
             x = np.arange(1, rates.shape[1] + 1)
-            _curves.draw_curve(axes, x, 100 * rates, order.index(label), texts[label], (0, 100))
+            _curves.draw_curve(axes, x, 100 * rates, order.index(label), texts[label], (0.0, 100.0))
         axes.set(xlabel="rank of the task (best first)", ylabel="win rate (%)")
     _curves.limit_rates(figure)
     _curves.add_legend(figure, counts)

@@ -45,6 +45,8 @@ def test_a_run_ends_with_a_figure_a_summary_and_next_steps(whole, tmp_path):
     done = refil("train", "--config", str(whole / "config.json"), "--steps", "100", "--out", str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     assert "refil on group_matching: 2 seeds, 100 steps each" in done.stdout
+    assert "Final win rate of the greedy policy (mean over the last 10 % of each seed's steps): " in done.stdout
+    assert "min to max of 2 seeds)." in done.stdout
     assert f"refil evaluate {tmp_path / 'again'}" in done.stdout
     assert (tmp_path / "again" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert "compiling" in done.stderr

@@ -36,11 +36,13 @@ def test_results_are_means_over_the_valid_steps_of_each_seed(models):
     assert played.won[0, 1]  # after an odd number of steps only the winning action is available
 
 
-def test_wins_are_counted_by_task(models):
-    won = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
-    assert won.shape == (len(ENV.task_names), 2)
-    assert (won[1] == 3).all()  # after an odd number of steps only the winning action is available
-    assert (won[3] == 0).all()  # a truncated episode is not won
+def test_every_task_has_its_own_means(models):
+    result = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
+    assert result.win_rate.shape == (len(ENV.task_names), 2)
+    assert (result.win_rate[1] == 1).all()  # after an odd number of steps only the winning action is available
+    assert (result.win_rate[3] == 0).all()  # a truncated episode is not won
+    np.testing.assert_array_equal(result.length_mean, [[1, 1], [2, 2], [3, 3], [4, 4]])
+    np.testing.assert_array_equal(result.return_mean, [[1, 1], [3, 3], [6, 6], [10, 10]])
 
 
 def test_evaluation_is_the_same_for_the_same_key_and_differs_with_random_actions(models):

@@ -1,5 +1,6 @@
 """`refil plot`."""
 
+import json
 import shutil
 import sys
 
@@ -31,6 +32,16 @@ def test_runs_of_different_environments_need_no_other_labels(refil, tmp_path):
     assert code == 0
     rows = [line.split(" |")[0] for line in printed.splitlines()[2:4]]
     assert rows == ["| REFIL on group_matching, cells 3", "| REFIL on group_matching, cells 4"]
+
+
+def test_files_that_a_run_names_are_not_executed(refil, tmp_path):
+    run = constant(tmp_path / "run", [0.5])
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    config = (run.path / "config.json").read_text().replace('"refil"', json.dumps(str(tmp_path / "mine.py")))
+    (run.path / "config.json").write_text(config)
+    printed, _, code = refil("plot", str(run.path), "--out", str(tmp_path / "x.png"))
+    assert (code, printed.splitlines()[2].split(" |")[0]) == (0, "| mine")
+    assert not (tmp_path / "executed").exists()
 
 
 def test_metric_title_size_and_smoothing_reach_the_figure(refil, run, tmp_path):

@@ -14,6 +14,7 @@ from refil.storage.run_dir import RunDir
 from refil.training import config
 
 Curves = dict[str, list[RunDir]]  # for each label the runs whose seeds form one curve
+MAX_LETTERS = 12  # of an option's value in a title
 NOT_METRICS = ("seed", "env_steps")
 
 
@@ -26,7 +27,9 @@ def method_label(run: RunDir) -> str:
 def environments(runs: Sequence[RunDir]) -> list[str]:
     """Return the name of each run's environment, followed by the options in which environments of one name differ."""
     sections = [_section(run, "env") for run in runs]
-    return [", ".join([_short(own["name"]), *_differing(own, sections)]) for own in sections]
+    names = {section["name"] for section in sections}
+    short = {name: name if [_short(other) for other in names].count(_short(name)) > 1 else _short(name) for name in names}
+    return [", ".join([short[own["name"]], *_differing(own, sections)]) for own in sections]
 
 
 def panels(curves: Curves) -> dict[str, Curves]:
@@ -71,7 +74,7 @@ def _section(run: RunDir, name: str) -> dict[str, Any]:
 def _differing(own: dict[str, Any], sections: list[dict[str, Any]]) -> list[str]:
     same_name = [section for section in sections if section["name"] == own["name"]]
     return [
-        f"{option} {own[option]}"
+        f"{option} {str(own[option])[:MAX_LETTERS]}"
         for option in own
         if all(option in section for section in same_name) and any(section[option] != own[option] for section in same_name)
     ]

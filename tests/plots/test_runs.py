@@ -44,6 +44,14 @@ def test_curves_are_split_by_environment_and_by_the_options_that_differ(tmp_path
     }
 
 
+def test_files_of_the_same_name_in_other_folders_are_other_environments(tmp_path):
+    runs = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        runs.append(of_user_files(tmp_path / name / "run", tmp_path / name))
+    assert _runs.environments(runs) == [str(tmp_path / name / "my_env.py") for name in "ab"]
+
+
 def test_an_unknown_metric_is_refused_with_the_choices(tmp_path):
     run = made_up(tmp_path / "run", [(0, 10, 0.5)], metric="loss")
     run.append_metrics([{"seed": 0, "env_steps": 20, "win_rate": 0.5, "peak_bytes": None}])

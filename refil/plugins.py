@@ -56,7 +56,7 @@ def summary(package: str, name: str) -> str:
     for folder in _folders(package):
         if name in folder.names():
             return folder.summary(name)
-    return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text())) or "").partition("\n")[0]
+    return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def _folders(package: str) -> list[ModuleType]:

@@ -23,7 +23,13 @@ LAYERS = [
     ["refil.envs", "refil.nn"],
     ["refil.learning"],
     ["refil.methods"],
-    ["refil.training.setup", "refil.training.flags", "refil.training.devices", "refil.training.contracts"],
+    [
+        "refil.training.setup",
+        "refil.training.flags",
+        "refil.training.cache",
+        "refil.training.devices",
+        "refil.training.contracts",
+    ],
     ["refil.training.counters", "refil.training.evaluation", "refil.training.replay"],
     ["refil.training.config", "refil.examples"],
     ["refil.storage"],
@@ -39,9 +45,7 @@ TESTED_ELSEWHERE = {
     "types": "tests/test_envs.py",
     "errors": "tests/test_api.py",
     "environment": "tests/test_api.py",
-    "storage/progress": "tests/cli/test_train.py",
     "scene": "tests/viewer/test_export.py",
-    "storage/loggers": "tests/training/test_trainer.py",
     "envs/starcraft/config": "tests/envs/starcraft/test_env.py",
     "envs/starcraft/scene": "tests/envs/starcraft/test_env.py",
     "envs/starcraft/tactics": "tests/envs/starcraft/analysis/test_scripted.py",
@@ -58,7 +62,8 @@ TESTED_ELSEWHERE = {
     "experiments/figure_3b_released": "tests/experiments/test_figure_4.py",
     "cli/_early_args": "tests/cli/test_train.py",
     "cli/_flags": "tests/cli/test_train.py",
-    "cli/_training": "tests/cli/test_train.py",
+    "cli/_training": "tests/cli/test_training.py",
+    "cli/_signals": "tests/cli/test_signals.py",
 }
 LONG_FILES: dict[str, str] = {}  # files of more than 250 lines, with the reason
 

@@ -11,6 +11,7 @@ from refil import plugins, settings
 from refil.cli.battle import SCRIPTS
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
+from refil.storage.progress import Progress, ProgressBar
 
 if TYPE_CHECKING:
     from refil.envs.starcraft.analysis.behavior import Counts
@@ -34,7 +35,8 @@ class BehaviorArgs:
 def main(arguments: list[str]) -> None:
     """Run the command."""
     args = settings.from_command_line(BehaviorArgs, arguments, "refil behavior", __doc__)
-    counts = count_all(args)
+    with ProgressBar() as progress:
+        counts = count_all(args, progress)
     if args.json:
         print(json.dumps(counts))
         return
@@ -50,7 +52,7 @@ def main(arguments: list[str]) -> None:
     Console(width=30 + 14 * (len(players) + 1)).print(table)
 
 
-def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
+def count_all(args: BehaviorArgs, progress: Progress) -> dict[str, dict[str, list[int]]]:
     """Return, for each behavior and player, the number of opportunities and how many were taken."""
     import jax
     import numpy as np
@@ -68,10 +70,11 @@ def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
         raise RefilError(f"behavior is measured in StarCraft battles; {run.config.env.name} has none")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(args.seed), len(run.seeds))
+    progress.phase(f"playing {args.episodes} battles per seed: {run.config.method.name} (1 of {1 + len(scripts)})")
     players = {run.config.method.name: _count_team(setup.env, env, models, args.episodes, keys)}
-    players |= {
-        name: _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1]) for name, script in scripts.items()
-    }
+    for number, (name, script) in enumerate(scripts.items(), start=2):
+        progress.phase(f"playing {args.episodes} battles: {name} ({number} of {1 + len(scripts)})")
+        players[name] = _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1])
     return {
         behavior: {name: np.asarray(counts[behavior]).tolist() for name, counts in players.items()}
         for behavior in next(iter(players.values()))
@@ -92,7 +95,7 @@ def _count_team(env: Any, starcraft: "StarCraft", models: Any, episodes: int, ke
         played = rollout.rollout_random_tasks(env, policy, start, episodes, keys)
         return behavior.count_team(starcraft, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), played))
 
-    return devices.jit(count)(models, keys)
+    return jax.device_get(devices.jit(count)(models, keys))
 
 
 def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts":
@@ -106,4 +109,4 @@ def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts
         played = rollout.rollout_random_tasks(env, rollout.no_policy, (), episodes, keys)
         return behavior.count_script(env, jax.tree.map(lambda leaf: leaf[0], played))
 
-    return devices.jit(count)(keys)
+    return jax.device_get(devices.jit(count)(keys))

@@ -12,6 +12,7 @@ from refil import settings, stats
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir
+from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
 
@@ -133,7 +134,10 @@ def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArg
     if chosen is not None:
         models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
         keys = jax.random.split(key, count + 1)[count:]
-    return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))
+    where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {run.config.env.name}"
+    with ProgressBar() as progress:
+        progress.phase(f"compiling and playing {args.episodes} episodes per seed {where}")
+        return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))
 
 
 def _model_times(run: RunDir) -> list[int]:

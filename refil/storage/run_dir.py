@@ -7,13 +7,13 @@
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
+    wandb.json                 the ids of the runs at Weights & Biases, one per seed
     lock                       held by the process that trains here
 
 Metrics are appended; all other files are replaced atomically.
 """
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -213,6 +213,10 @@ def open_run(path: Path) -> RunDir:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes out of a run's folder; the lock ends with its process, even if that is killed."""
+    try:
+        import fcntl
+    except ImportError:
+        raise RefilError("refil does not support Windows, which lacks its file locks; use its Subsystem for Linux") from None
     serialization.make_folder(path)
     with serialization.wrap_os_errors(path / LOCK):
         file = (path / LOCK).open("w")

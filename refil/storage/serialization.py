@@ -82,7 +82,7 @@ def save_figure(figure: Any, path: Path) -> None:
 def read_text(path: Path) -> str:
     """Read a text file."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from refil.errors import RefilError
 from refil.rollout import derive_keys
-from refil.storage.progress import NoProgress, Progress
+from refil.storage.progress import Latest, NoProgress, Progress
 from refil.storage.run_dir import RunDir
 from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
@@ -86,7 +86,7 @@ class Trainer:
         self.compressor = algorithm.compressor(setup)
         self.saving: Future[None] | None = None
         self.started = time.monotonic()
-        self.latest: dict[str, float] = {}
+        self.latest = Latest()
         self.lines: list[Line] = []
 
     @property
@@ -104,12 +104,13 @@ class Trainer:
         if self.run_dir:
             self.run_dir.write_config(self.config)
         self.progress.log(f"compiled after {saved_at - opened:.1f} s")
+        self.progress.phase("training")
         played = self.play(state)
         while not self.finished(state) and not should_stop():
             state = self.learn(state, played)
             played = self.play(state)  # the device works on this while Python logs
             state = self.log(state)
-            self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).sum()), self.latest)
+            self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).mean()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()
                 saved_at = time.monotonic()
@@ -131,6 +132,7 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
+        self.progress.phase("compiling play, learn and evaluate")
         new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
         devices.check_device_memory(new.out_info, len(self.devices))
         shapes = self.devices.sharded_shapes(new.out_info)
@@ -151,6 +153,7 @@ class Trainer:
         if uncompressed is not None:
             shapes = self.compressor.shapes(shapes, uncompressed)
         state, seconds = run.load_checkpoint(shapes, self.config)
+        self.latest.add(run.metrics())
         self.started -= seconds
         state = jax.tree.map(jnp.asarray, state)
         return state if uncompressed is None else self.compressor.decompress(state)
@@ -199,7 +202,7 @@ class Trainer:
         for logger in self.loggers:
             for line in lines:
                 logger(line)
-        self.latest |= _means(lines)
+        self.latest.add(lines)
 
     def save(self, state: Any) -> None:
         """Start to save a copy of the state in the background, unless the models are not finite."""
@@ -240,9 +243,3 @@ def _evaluate(algorithm: Any, setup: Setup, state: Any) -> evaluation.EvalResult
 
 def _due(setup: Setup, log_every: int, counts: counters.Counters) -> tuple[jax.Array, jax.Array]:
     return counters.log_due(setup.train, log_every, counts), counters.eval_due(setup.train, counts)
-
-
-def _means(lines: list[Line]) -> dict[str, float]:
-    """Return the numbers to show, averaged over the seeds that have them."""
-    values = {name: [line[name] for line in lines if line.get(name) is not None] for name in ("loss", "win_rate")}
-    return {name: sum(found) / len(found) for name, found in values.items() if found}

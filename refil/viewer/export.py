@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -41,9 +42,11 @@ def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | No
 
 def page(clips: list[Clip]) -> str:
     """Return the HTML of a page that plays the clips."""
-    template = resources.files("refil.viewer").joinpath("page.html").read_text()
-    content = json.dumps([_encode(clip) for clip in clips], separators=(",", ":"))
-    return template.replace("/*CLIPS*/", content.replace("</", "<\\/"))
+    template = resources.files("refil.viewer").joinpath("page.html").read_text(encoding="utf-8")
+    content = json.dumps([_encode(clip) for clip in clips], separators=(",", ":"), allow_nan=False)
+    for character in "<>&":  # <!--<script> in a title would hide the end of the script tag
+        content = content.replace(character, f"\\u{ord(character):04x}")
+    return template.replace("/*CLIPS*/", content)
 
 
 def _encode(clip: Clip) -> dict[str, Any]:
@@ -66,11 +69,13 @@ def _encode(clip: Clip) -> dict[str, Any]:
         }
         for scene in clip.scenes
     ]
-    return {"title": clip.title, "rate": clip.per_second, "width": first.width, "height": first.height, "frames": frames}
+    rate, width, height = _rounded(clip.per_second, first.width, first.height)
+    return {"title": clip.title, "rate": rate, "width": width, "height": height, "frames": frames}
 
 
 def _rounded(*values: Number | None) -> list[Number | None]:
-    return [None if value is None else round(value, DIGITS) for value in values]
+    """Round numbers; those that are not finite, which JSON lacks, become None and are not drawn."""
+    return [None if value is None or not math.isfinite(value) else round(value, DIGITS) for value in values]
 
 
 def picture(scene: Scene, path: Path) -> None:

@@ -1,13 +1,16 @@
 """The `refil` command: finds the command asked for and passes it the remaining arguments."""
 
 import contextlib
+import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import Any
 
+ExitCode = int | str | None
 COMMANDS = "refil.cli"
-NO_WINDOWS = "refil does not support Windows, which lacks its file locks and signals; use the Windows Subsystem for Linux"
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE, errno.EBADF)  # what a full or closed stream raises
+NO_WINDOWS = "Windows is not supported, since it lacks the file locks and signals that refil needs; use its Subsystem for Linux"
 
 
 def usage() -> str:
@@ -36,16 +39,20 @@ def main() -> None:
     if sys.platform == "win32":
         _complain(NO_WINDOWS)
         sys.exit(2)
-    from refil.cli import _signals  # first, so that Ctrl-C gives no traceback while the rest is imported
+    try:
+        from refil.cli import _signals  # first: from now on, Ctrl-C gives no traceback
 
-    with _signals.watched(lambda number: _signals.stop()):
-        code = _exit_code(sys.argv[1:])
-        code = _flush() or code
+        with _signals.watched(lambda number: _signals.stop()):
+            code = _exit_code(sys.argv[1:])
+            code = _flush(code)
+    except KeyboardInterrupt:
+        _complain("stopped")
+        code = 130
     if code:
         sys.exit(code)
 
 
-def _exit_code(arguments: list[str]) -> int | str | None:
+def _exit_code(arguments: list[str]) -> ExitCode:
     from refil.errors import RefilError
 
     try:
@@ -53,14 +60,12 @@ def _exit_code(arguments: list[str]) -> int | str | None:
     except RefilError as error:
         _complain(str(error))
         return 2
-    except KeyboardInterrupt:
-        _complain("stopped")
-        return 130
     except SystemExit as stop:
         return stop.code
-    except OSError:
-        if _flush_problem() is None:
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
             raise
+        return _report_lost_output(error)
     return 0
 
 
@@ -103,21 +108,12 @@ def _complain(text: str) -> None:
         print(f"refil: {text}", file=sys.stderr, flush=True)
 
 
-def _flush_problem() -> OSError | None:
+def _flush(code: ExitCode) -> ExitCode:
+    """Flush the standard streams, and return the exit code if output is lost; Python's own last flush then succeeds."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        return error
-    return None
-
-
-def _flush() -> int:
-    """Flush the standard streams; return the exit code if output is lost, and let Python's own last flush succeed."""
-    code = 0
-    if (problem := _flush_problem()) is not None:
-        code = 141 if isinstance(problem, BrokenPipeError) else 1  # 141: the reader, such as head, has closed the pipe
-        if code == 1:
-            _complain(f"cannot write to standard output: {problem.strerror}")
+        code = code or _report_lost_output(error)
         _discard(sys.stdout)
     try:
         sys.stderr.flush()
@@ -126,7 +122,14 @@ def _flush() -> int:
     return code
 
 
-def _discard(stream: TextIO) -> None:
+def _report_lost_output(error: OSError) -> int:
+    if isinstance(error, BrokenPipeError):  # the reader, such as head, has closed the pipe
+        return 141
+    _complain(f"cannot write the output: {error.strerror}")
+    return 1
+
+
+def _discard(stream: Any) -> None:
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Protocol, TextIO, cast, runtime_checkable
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
 from rich.console import Console
 from rich.live import Live
@@ -137,7 +137,7 @@ class ProgressBar:
         """Return what is shown now, as one or two lines of less than 80 characters."""
         if self.steps is None or not self.total:
             return [f"{self.text}  {duration(time.monotonic() - self.since)}"]
-        words = [f"{self.steps / self.total:4.0%}  {self.steps:,} of {self.total:,} steps"]
+        words = [f"{self.steps / self.total:.0%}  {self.steps:,} of {self.total:,} steps"]
         if speed := self.speed.per_second:
             words += [f"{speed:,.0f} steps/s", f"{duration((self.total - self.steps) / speed)} left"]
         return ["  ".join(words), *filter(None, [str(self.latest)])]
@@ -151,7 +151,7 @@ class ProgressBar:
         else:
             done = round(BAR_WIDTH * min(1.0, self.steps / self.total))
             full, empty = ("\u2501", "\u2508") if unicode else ("#", "-")
-            first = full * done + empty * (BAR_WIDTH - done) + first
+            first = f"{full * done}{empty * (BAR_WIDTH - done)} {first}"
         return Text("\n".join([first, *rest]), no_wrap=True, overflow="ellipsis")
 
     def _remind(self) -> None:
@@ -213,7 +213,7 @@ def _leading_digit(number: float) -> int:
 class _Lasting:
     """A stream to which writing never fails: once nobody reads it, it discards everything."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
 

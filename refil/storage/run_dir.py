@@ -216,7 +216,7 @@ def locked(path: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:
-        raise RefilError("refil does not support Windows, which lacks its file locks; use its Subsystem for Linux") from None
+        raise RefilError("Windows is not supported: it lacks the file locks that refil needs") from None
     serialization.make_folder(path)
     with serialization.wrap_os_errors(path / LOCK):
         file = (path / LOCK).open("w")

@@ -43,8 +43,8 @@ def _config(config: RunConfig, seed: int) -> dict[str, Any]:
 def _tensorboard(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
     try:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-        from tensorboard.plugins.scalar.summary_v2 import scalar_pb
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
         raise RefilError("output.tensorboard needs the extra 'tensorboard': pip install 'refil[tensorboard]'") from error
@@ -61,8 +61,8 @@ def _tensorboard(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
             writer.add_event(Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START)))
             options = hparams_pb(dict(_flat(_config(config, seed))), trial_id=f"{path.resolve().name}/seed_{seed}")
             writer.add_event(Event(wall_time=time.time(), summary=options))
-        for name, value in _curves(line).items():
-            writers[seed].add_event(Event(wall_time=time.time(), step=step, summary=scalar_pb(name, value)))
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in _curves(line).items()]
+        writers[seed].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     return log
 

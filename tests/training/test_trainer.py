@@ -173,7 +173,7 @@ def test_tensorboard_gets_every_number(tmp_path):
     tags = set(events.Tags()["tensors"]) | set(events.Tags()["scalars"])
     assert {"loss", "win_rate", "epsilon", "updates"} <= tags
     lines = [line for line in run.metrics() if "win_rate" in line]
-    assert [event.step for event in events.Tensors("win_rate")] == [line["env_steps"] for line in lines]
+    assert [event.step for event in events.Scalars("win_rate")] == [line["env_steps"] for line in lines]
 
 
 def test_metrics_are_plain_json(run):

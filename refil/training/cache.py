@@ -20,6 +20,10 @@ from jaxlib.version import __version__ as jaxlib_version
 CPU_INFO = Path("/proc/cpuinfo")
 CPU_FIELDS = ("vendor_id", "model name", "cpu family", "model", "stepping", "flags", "CPU part", "Features")
 CHECKED = "checked"  # an empty file, written when all older entries were found to be complete
+ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of entries where zstandard is installed; their content is not checked
+REJECTED = (
+    b"+prefer-no-"  # tuning options of some Intel CPUs, which XLA takes for missing instructions (openxla/xla issue 44565)
+)
 SECONDS_TO_WRITE = 60  # an incomplete entry that is younger may be in the making
 
 
@@ -30,6 +34,8 @@ def enable() -> None:
     found = folder(jax.default_backend())
     if found is not None and _is_usable(found):
         _remove_incomplete(found)
+        if _is_rejected(found):
+            return
         # JAX compiles where it cannot read an entry, for example while another process writes it.
         warnings.filterwarnings("ignore", message="Error reading persistent compilation cache entry")
         jax.config.update("jax_compilation_cache_dir", str(found))
@@ -85,11 +91,22 @@ def _remove_incomplete(path: Path) -> None:
 
 
 def _is_complete(entry: Path) -> bool:
-    content = entry.read_bytes()
-    if content.startswith(b"\x28\xb5\x2f\xfd"):  # compressed by zstandard, if that is installed
-        return True
     try:
-        zlib.decompress(content)
+        _decompressed(entry)
     except zlib.error:
         return False
     return True
+
+
+def _is_rejected(path: Path) -> bool:
+    """Return whether XLA, on this CPU, would log errors about entries that it wrote itself and not accept them."""
+    sizes = {entry: entry.stat().st_size for entry in path.glob("*-cache")}
+    try:
+        return bool(sizes) and REJECTED in _decompressed(min(sizes, key=lambda entry: sizes[entry]))
+    except (OSError, zlib.error):
+        return False
+
+
+def _decompressed(entry: Path) -> bytes:
+    content = entry.read_bytes()
+    return content if content.startswith(ZSTANDARD) else zlib.decompress(content)

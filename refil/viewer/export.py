@@ -110,9 +110,10 @@ def _draw(axes: Any, scene: Scene) -> None:
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")
     scale = 300 / scene.width
-    for line in scene.lines:
+    for line in scene.lines:  # matplotlib leaves out lines that are not finite
         axes.plot([line.x, line.to_x], [line.y, line.to_y], color=line.color, linewidth=line.width * scale)
-    for body in sorted(scene.circles, key=lambda body: -body.radius):
+    placed = [body for body in scene.circles if all(map(math.isfinite, (body.x, body.y, body.radius)))]
+    for body in sorted(placed, key=lambda body: -body.radius):
         axes.add_patch(Circle((body.x, body.y), body.radius, color=body.color))
         axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
         for number, (share, color) in enumerate(body.bars):

@@ -1,6 +1,7 @@
 """`refil train` in its own process: killed, stopped, resumed, and given bad arguments."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -92,19 +93,88 @@ def lines(path: Path) -> int:
     return (path / "metrics.jsonl").read_text().count("\n") if (path / "metrics.jsonl").exists() else 0
 
 
-def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
-    path = tmp_path / "stopped"
-    command = [*REFIL, "train", *TINY, "--steps", "3000", "--out", str(path)]
+def start(path: Path, *options: str) -> subprocess.Popen:
+    """Start a run and wait for its first line of metrics."""
+    command = [*REFIL, "train", *TINY, *options, "--out", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not lines(path) and process.poll() is None:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_ctrl_c_and_a_closed_terminal_save_and_say_how_to_resume(whole, tmp_path, number):
+    path = tmp_path / "stopped"
+    process = start(path, "--steps", "3000")
+    process.send_signal(number)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert f"refil train --resume {path}" in output
     assert "again to stop without saving" in errors
     assert refil("train", "--resume", str(path)).returncode == 0
     assert contents(path) == contents(whole)
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_stops_at_once_and_the_run_resumes(whole, tmp_path):
+    path = tmp_path / "stopped"
+    process = start(path, "--steps", "3000", "--save-every", "1000")
+    process.send_signal(signal.SIGSTOP)  # so that both signals arrive before training reacts to the first
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "refil: stopped without saving" in errors
+    assert "Traceback" not in errors
+    assert refil("train", "--resume", str(path)).returncode == 0
+    assert contents(path)["metrics"] == contents(whole)["metrics"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.3, 3.0])
+def test_a_signal_before_the_first_step_ends_the_process_without_a_traceback(tmp_path, seconds):
+    command = [*REFIL, "train", *TINY, "--steps", "1000000", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopp" in errors.lower()
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_a_run_whose_stderr_is_closed_or_has_no_reader_finishes(whole, tmp_path):
+    run = [*REFIL, "train", "--config", str(whole / "config.json")]
+    closed = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *run, "--out", str(tmp_path / "closed")], stdout=subprocess.DEVNULL)
+    reader, writer = os.pipe()
+    os.close(reader)
+    unread = subprocess.run([*run, "--out", str(tmp_path / "unread")], stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    assert (closed.returncode, unread.returncode) == (0, 0)
+    assert contents(tmp_path / "closed") == contents(tmp_path / "unread") == contents(whole)
+
+
+@pytest.mark.slow
+def test_a_killed_run_continues_its_tensorboard_curves(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    path = tmp_path / "killed"
+    process = start(path, "--steps", "3000", "--tensorboard", "--save-every", "0.005")
+    while not (path / "checkpoint.safetensors").exists() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(1.5)  # longer than TensorBoard's events wait to be written
+    process.kill()
+    process.communicate()
+    done = refil("train", "--resume", str(path), "--steps", "4000")
+    assert done.returncode == 0, done.stderr
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for seed in (0, 1):
+        events = EventAccumulator(str(path / "tensorboard" / f"seed_{seed}"), {"scalars": 0})
+        events.Reload()
+        steps = [line["env_steps"] for line in metrics if line["seed"] == seed]
+        assert [event.step for event in events.Scalars("epsilon")] == steps
 
 
 @pytest.mark.slow

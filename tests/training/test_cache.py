@@ -93,6 +93,14 @@ def test_incomplete_entries_are_removed_unless_they_are_being_written(unset, mon
     assert {path.name for path in tmp_path.iterdir()} == {"whole-cache", "fresh-cache", cache.CHECKED}
 
 
+@pytest.mark.parametrize(("features", "used"), [(b"+avx,+aes", True), (b"+avx,+prefer-no-gather", False)])
+def test_the_cache_is_off_where_xla_rejects_what_it_wrote(unset, monkeypatch, tmp_path, features, used):
+    (tmp_path / "jit_f-cache").write_bytes(zlib.compress(b"code" + features))
+    monkeypatch.setattr(cache, "folder", lambda backend: tmp_path)
+    cache.enable()
+    assert (jax.config.values["jax_compilation_cache_dir"] is not None) == used
+
+
 TRAIN = """
 import json, sys, hashlib, numpy, jax, refil
 refil.configure()

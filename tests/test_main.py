@@ -80,3 +80,13 @@ def test_windows_is_refused_in_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(sys, "platform", "win32")
     assert run_main(monkeypatch, "--version") == 2
     assert "refil: Windows is not supported" in capsys.readouterr().err
+
+
+def test_without_file_locks_a_run_is_refused_in_a_sentence(monkeypatch, tmp_path):
+    from refil.errors import RefilError
+    from refil.storage import run_dir
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(RefilError, match="Windows is not supported"), run_dir.locked(tmp_path / "run"):
+        pass
+    assert not (tmp_path / "run").exists()

@@ -136,7 +136,7 @@ class ProgressBar:
     def lines(self) -> list[str]:
         """Return what is shown now, as one or two lines of less than 80 characters."""
         if self.steps is None or not self.total:
-            return [f"{self.text}  {duration(time.monotonic() - self.since)}"]
+            return [f"{self.text}  {_timer(time.monotonic() - self.since)}"]
         words = [f"{self.steps / self.total:.0%}  {self.steps:,} of {self.total:,} steps"]
         if speed := self.speed.per_second:
             words += [f"{speed:,.0f} steps/s", f"{duration((self.total - self.steps) / speed)} left"]
@@ -203,6 +203,11 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def _timer(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def _leading_digit(number: float) -> int:

@@ -70,6 +70,15 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
+def test_the_timer_of_a_phase_counts_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    bar = ProgressBar()
+    bar.phase("compiling play")
+    for now[0], text in ((5.0, "5 s"), (185.0, "3 min 05 s")):
+        assert bar.lines() == [f"compiling play  {text}"]
+
+
 def test_without_a_terminal_there_is_a_line_per_phase_and_one_now_and_then(monkeypatch, capsys):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
     with ProgressBar(1000) as bar:

@@ -26,9 +26,10 @@ SPINNER, ASCII_SPINNER = "\u280b\u2819\u2838\u2834\u2826\u2807", "-\\|/"
 
 
 class Latest:
-    """The latest loss and evaluation of every seed."""
+    """The latest loss and evaluation of every seed, and whether updates have begun."""
 
     def __init__(self) -> None:
+        self.learning = False
         self.losses: dict[int, float] = {}
         self.win_rates: dict[int, float] = {}
         self.evaluated_at: dict[int, int] = {}  # environment steps
@@ -122,7 +123,7 @@ class ProgressBar:
 
     def refresh(self, steps: int, latest: Latest) -> None:
         """Show how many environment steps each seed has made on average, and the latest numbers."""
-        if not self.learning and latest.losses:
+        if not self.learning and latest.learning:
             self.learning, self.speed = True, Speed()  # episodes without learning are faster
         self.speed.add(time.monotonic(), steps)
         first, self.steps, self.latest = self.steps is None, steps, latest

@@ -110,6 +110,7 @@ class Trainer:
             state = self.learn(state, played)
             played = self.play(state)  # the device works on this while Python logs
             state = self.log(state)
+            self.latest.learning = self.latest.learning or bool(np.asarray(state.counters.updates).any())
             self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).mean()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()

@@ -100,7 +100,7 @@ def test_the_estimate_is_announced_once_learning_has_lasted(monkeypatch, capsys)
     bar.refresh(0, latest)
     now[0] = 20.0
     bar.refresh(100_000, latest)  # episodes without learning are faster
-    latest.add([line(0, 100_000, loss=1.0)])
+    latest.learning = True
     for second in range(21, 40):
         now[0] = float(second)
         bar.refresh(100_000 + 100 * (second - 21), latest)

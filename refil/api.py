@@ -98,7 +98,7 @@ def train(
         with run_dir.locked(path):
             if resume:
                 run = run_dir.open_run(path)
-                config = run_config.resumed(run.config, config)
+                run_config.check_changes(run.differences(config))
             else:
                 run = run_dir.create(path, config)
             result = trainer.train(config, run, resume, **call)
@@ -110,9 +110,12 @@ def train(
     return Run(config, Metrics(lines), teams, result.finished, path)
 
 
-def load(path: str | Path, seed: int | None = None) -> Team:
-    """Load a trained team from the folder of a run; of the first seed unless one is given."""
-    run = run_dir.open_run(Path(path))
+def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
+    """Load a trained team from the folder of a run; of the first seed unless one is given.
+
+    `trust` allows to run the code of the run's environment and method if somebody else wrote it: read it first.
+    """
+    run = run_dir.open_run(Path(path), trust)
     if not run.seeds:
         raise RefilError(f"{path} has no trained model yet")
     seed = run.seeds[0] if seed is None else seed

@@ -100,8 +100,7 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
 
     `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
     """
-    name = plugins.absolute_name(env)
-    module = plugins.load(ENVS, name)
+    module = plugins.load(ENVS, env)
     core = module.build(settings.from_json(module.Config(), options, ("env",)))
     contracts.check_env(core, env)
     return Environment(MaskDead(core) if mask_dead else core, env)

@@ -10,12 +10,13 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from refil import user_code
 from refil.errors import RefilError
+from refil.user_code import UserFile
 
 
 def names(package: str) -> list[str]:
@@ -25,11 +26,14 @@ def names(package: str) -> list[str]:
     return sorted([name for name in files if not name.startswith("_")] + provided)
 
 
-def load(package: str, name: str) -> Any:
-    """Return the plug-in of a name, or the one in the Python file of a path."""
+def load(package: str, name: str, sha256: str = "") -> Any:
+    """Return the plug-in of a name, or the one in the Python file of a path, which is trusted from then on.
+
+    With a hash, return the one in the file of that content, which this process has loaded before.
+    """
     needed = getattr(importlib.import_module(package), "NEEDED", None)
     if needed is not None and name.endswith(".py"):
-        return _load_file(Path(name), needed)
+        return _check_defines(find_file(name, sha256), needed)
     for folder in _folders(package):
         if (served := folder.serve(name)) is not None:
             return served
@@ -46,9 +50,20 @@ def unknown_name(package: str, name: str) -> str:
     return f"unknown {kind} {name!r}; {hint}Available: {', '.join(names(package))}"
 
 
-def absolute_name(name: str) -> str:
-    """Return a name that holds in any working directory: paths of files become absolute."""
-    return str(Path(name).resolve()) if name.endswith(".py") else name
+def identify(name: str) -> tuple[str, str]:
+    """Return a plug-in's name and no hash, or the name and the hash of the file of a path, which is loaded."""
+    if not name.endswith(".py"):
+        return name, ""
+    return Path(name).name, user_code.load(Path(name)).sha256
+
+
+def find_file(name: str, sha256: str) -> UserFile:
+    """Return the user's file of a path, or the loaded one with a hash."""
+    if not sha256:
+        return user_code.load(Path(name))
+    if (file := user_code.find(sha256)) is None:
+        raise RefilError(f"the code of {name} (SHA-256 {sha256}) is not here; it is in the folder of the run that names it")
+    return file
 
 
 def summary(package: str, name: str) -> str:
@@ -71,17 +86,8 @@ def _path(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
-    if not path.is_file():
-        raise RefilError(f"there is no file {path}")
-    module_name = f"refil_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look up the module that defines them
-    spec.loader.exec_module(module)  # errors in the user's file propagate with their traceback
+def _check_defines(file: UserFile, needed: tuple[str, ...]) -> ModuleType:
     for name in needed:
-        if not hasattr(module, name):
-            raise RefilError(f"{path} does not define {name}; it must define {' and '.join(needed)}")
-    return module
+        if not hasattr(file.module, name):
+            raise RefilError(f"{file.path} does not define {name}; it must define {' and '.join(needed)}")
+    return file.module

@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
     ["refil.errors"],
-    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas"],
+    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas", "refil.user_code"],
     ["refil.plugins", "refil.rollout"],
     ["refil.envs", "refil.nn"],
     ["refil.learning"],
@@ -29,6 +29,7 @@ LAYERS = [
         "refil.training.cache",
         "refil.training.devices",
         "refil.training.contracts",
+        "refil.training.stored",
     ],
     ["refil.training.counters", "refil.training.evaluation", "refil.training.replay"],
     ["refil.training.config", "refil.examples"],

@@ -88,7 +88,7 @@ def _override(config: RunConfig, args: SweepArgs) -> RunConfig:
 
 
 def _check_same(path: Path, config: RunConfig) -> None:
-    differing = configs.differences(run_dir.open_run(path).config, config)
+    differing = run_dir.open_run(path).differences(config)
     allowed = _may_differ_when_finished if _is_finished(path, config) else configs.is_changeable
     if names := sorted(_flags.flag(config, name) for name in differing if not allowed(name)):
         raise RefilError(f"{path} holds a run with other options: {', '.join(names)}; choose another --out")

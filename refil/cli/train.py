@@ -16,6 +16,7 @@ from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config as configs
+from refil.training import stored
 from refil.training.config import CHANGEABLE, ENVS, METHODS, RunConfig
 
 BASELINES = (DEFAULT_METHOD, "qmix_attention")  # methods to compare a run with
@@ -23,9 +24,9 @@ HELP = """Train a method on an environment, or resume a run.
 
     refil train [ENV] [--method NAME] [--out DIR] [options]
 
-    refil train --config FILE [--out DIR] [options]
+    refil train --config FILE [--out DIR] [--trust] [options]
 
-    refil train --resume RUN [options]
+    refil train --resume RUN [--trust] [options]
 
 ENV: {envs}, any two armies such as 3s5z_vs_3s6z, or the path of a Python file that defines an environment.
 
@@ -36,6 +37,8 @@ ENV: {envs}, any two armies such as 3s5z_vs_3s6z, or the path of a Python file t
 --config FILE: take the environment, the method and all options from the config.json of another run.
 
 --resume RUN: continue the run in this folder from its last checkpoint; only {changeable} may differ from the first time.
+
+--trust: run the Python files that come with RUN or FILE, which somebody else may have written; read them first.
 
 The options and defaults below are those of {env} with {method}."""
 
@@ -52,9 +55,9 @@ def main(arguments: list[str]) -> None:
 
 def non_default_flags(config: RunConfig, method: str) -> list[str]:
     """Return the flags of all options that are not at their defaults, except those that another method does not have."""
-    default = configs.default(config.env.name, config.method.name)
+    default = configs.default_like(config)
     flags = settings.flags(config)
-    known = {f"method.{field.name}" for field in fields(configs.default(config.env.name, method).method.options)}
+    known = {f"method.{field.name}" for field in fields(configs.default_like(config, method).method.options)}
     changed = {path: value for path, (_, value) in configs.differences(default, config).items() if value is not None}
     kept = {path: value for path, value in changed.items() if not path.startswith("method.") or path in known}
     return [_flags.format_flag(flags[path], value) for path, value in kept.items()]
@@ -75,7 +78,7 @@ def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     for name in ("env", "method", "config", "out"):
         if getattr(early, name) is not None:
             raise RefilError(f"--resume takes everything from the run's folder; omit {name} ({getattr(early, name)})")
-    run = run_dir.open_run(Path(early.resume or ""))
+    run = run_dir.open_run(Path(early.resume or ""), early.trust)
     with run_dir.locked(run.path):
         saved = run.config
         with _flags.flags_in_errors(saved):
@@ -121,7 +124,8 @@ def _report(run: RunDir) -> None:
         serialization.save_figure(learning_curves.draw({_runs.method_label(run): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
     baseline = next(method for method in BASELINES if method != config.method.name)
-    path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", config.env.name))
+    env = str(run.path / stored.code_path("env", config.env.name)) if config.env.sha256 else config.env.name
+    path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", env))
     print("Next steps:")
     print(f"  refil evaluate {path} --episodes 200")
     print(f"  refil train --resume {path} --steps {2 * config.train.steps}")

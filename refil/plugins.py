@@ -2,11 +2,11 @@
 
 A package that also accepts the path of a Python file defines `NEEDED`, the names which that file must define.
 It may define `KIND`, the noun for its plug-ins in errors. A plug-in that is a folder provides several names: it defines
-`names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None.
+`names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None. It may define `explain(name)`,
+which returns what to do about a name that it does not provide, or None.
 """
 
 import ast
-import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from refil import user_code
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.user_code import UserFile
 
 
@@ -38,16 +38,19 @@ def load(package: str, name: str, sha256: str = "") -> Any:
         if (served := folder.serve(name)) is not None:
             return served
     if name not in names(package):
-        raise RefilError(unknown_name(package, name) + (" (or the path of a .py file)" if needed is not None else ""))
+        raise RefilError(unknown_name(package, name))
     return importlib.import_module(f"{package}.{name}")
 
 
 def unknown_name(package: str, name: str) -> str:
     """Return the error message for a name that no plug-in has: the closest name and all choices."""
-    kind = getattr(importlib.import_module(package), "KIND", package.rpartition(".")[2].removesuffix("s"))
-    close = difflib.get_close_matches(name, names(package), n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown {kind} {name!r}; {hint}Available: {', '.join(names(package))}"
+    module = importlib.import_module(package)
+    kind = getattr(module, "KIND", package.rpartition(".")[2].removesuffix("s"))
+    for folder in _folders(package):
+        if explained := getattr(folder, "explain", lambda _: None)(name):
+            return f"unknown {kind} {name!r}: {explained}"
+    path = " (or the path of a .py file)" if hasattr(module, "NEEDED") else ""
+    return f"unknown {kind} {name!r}; {list_choices(name, names(package))}{path}"
 
 
 def identify(name: str) -> tuple[str, str]:

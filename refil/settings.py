@@ -6,6 +6,7 @@ An option is named by its Python path (`train.steps`) in errors, and by its flag
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -101,6 +102,7 @@ def apply_defaults(settings: T, env_defaults: Any) -> T:
 
 def from_command_line(kind: type[T], arguments: Sequence[str], program: str, text: str | None, default: Any = None) -> T:
     """Parse options; those not given keep their defaults. `--help` shows the text and all options."""
+    _check_repeated(arguments)
     given = {} if default is None else {"default": default}
     settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
     for option in options(settings):
@@ -144,9 +146,18 @@ def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     return value
 
 
+def _check_repeated(arguments: Sequence[str]) -> None:
+    names = [word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")]
+    for name in names:
+        if names.count(name) > 1:
+            raise RefilError(f"{name} is given twice")
+
+
 def _check_range(option: Option, name: str) -> None:
     for allowed in _ranges(option.hint):
         for number in option.value if isinstance(option.value, tuple) else (option.value,):
+            if number is not None and not math.isfinite(number):
+                raise RefilError(f"{name} must be a finite number, not {number}")
             if number is not None and not allowed.low <= number <= allowed.high:
                 raise RefilError(f"{name} must be {allowed}, not {number}")
 

@@ -68,7 +68,7 @@ def remember(sha256: str, path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "ab") as stream:
-            stream.write(f"{sha256} {ascii(str(path))}\n".encode())
+            stream.write(f"{sha256} {str(path)!a}\n".encode())
     except (OSError, RuntimeError):
         os.environ[TRUSTED] = f"{os.environ.get(TRUSTED, '')} {sha256}".strip()
 

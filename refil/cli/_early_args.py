@@ -29,7 +29,7 @@ def split_early_args(arguments: list[str]) -> tuple[EarlyArgs, list[str]]:
     found: dict[str, Any] = {}
     remaining = list(arguments)
     if remaining and not remaining[0].startswith("-"):
-        found["env"] = remaining.pop(0)
+        found["env"] = _value("ENV", remaining.pop(0))
     names = {f"--{field.name}": field.name for field in fields(EarlyArgs) if field.name != "env"}
     rest, words = [], iter(remaining)
     for word in words:

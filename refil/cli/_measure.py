@@ -32,10 +32,9 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     """Return medians of several timings of the training loop; all programs are warmed up first."""
     config.configure()
     setup, train = config.build(), config.train
+    devices.check_device_memory(partial(loop.memory, setup), train.seeds)
     progress.phase("compiling the initial state")
-    new = jax.jit(partial(loop.init, setup)).lower()
-    devices.check_device_memory(new.out_info)
-    state = new.compile()()
+    state = jax.jit(partial(loop.init, setup))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(state.replay))
     (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state, progress)
     progress.phase("playing until the replay buffer holds a batch")

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from refil.cli import _flags, _signals
 from refil.storage import loggers
@@ -14,6 +15,16 @@ from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
 
 STOPPING = "Stopping after the next save; press Ctrl-C again to stop without saving."
+
+
+def check(config: RunConfig) -> None:
+    """Raise if a run cannot be built or needs more memory than there is, before anything is written."""
+    from refil.training import devices
+
+    with _flags.flags_in_errors(config):
+        config.configure()
+        setup = config.build()
+        devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
 
 
 def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:

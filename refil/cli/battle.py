@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from refil import plugins, settings
+from refil.envs.starcraft import scenarios
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.sim.state import State
     from refil.types import Trajectory
 
-HELP = """Let scripted allies fight the simulator's enemies; print statistics or show the battles.
+HELP = f"""Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
     refil battle --allies 3s5z --enemies 3s6z --script focus
 
-Armies are numbers and letters: m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling,
-b Baneling, sc Spine Crawler."""
+Armies are numbers and letters: {scenarios.LETTERS}."""
 
 ENVS, SCRIPTS = "refil.envs", "refil.envs.starcraft.scripts"
 MAX_SHOWN = 5  # battles on a replay page
@@ -61,6 +61,9 @@ def main(arguments: list[str]) -> None:
         raise RefilError("give one of --allies ARMY (with --enemies ARMY), --tasks NAME or --placement FILE")
     if args.enemies is not None and args.allies is None:
         raise RefilError("--enemies needs --allies")
+    from refil.viewer import export
+
+    export.check_paths(args.html, args.gif, args.png)
     script = plugins.load(SCRIPTS, args.script)
     import jax
 
@@ -106,7 +109,7 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
 def build_env(args: BattleArgs, config: "Config") -> "StarCraft":
     """Return the environment of the task set or of the two armies."""
     from refil.envs import starcraft
-    from refil.envs.starcraft import env, scenarios
+    from refil.envs.starcraft import env
 
     if args.tasks is None:
         armies = scenarios.parse_army(args.allies or ""), scenarios.parse_army(args.enemies or args.allies or "")

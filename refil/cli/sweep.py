@@ -15,7 +15,7 @@ import tyro
 
 from refil import plugins, settings
 from refil.cli import _flags
-from refil.cli._training import run_training
+from refil.cli._training import check, run_training
 from refil.errors import RefilError
 from refil.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
@@ -101,6 +101,8 @@ def _may_differ_when_finished(name: str) -> bool:
 
 def _complete(config: RunConfig, path: Path, deadline: float | None) -> bool:
     """Bring a run to its end; return False where time ran out."""
+    if not path.exists():
+        check(config)  # raises before anything is written
     with run_dir.locked(path):
         resume = (path / run_dir.CONFIG).exists()
         if resume:

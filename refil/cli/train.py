@@ -11,7 +11,7 @@ import numpy as np
 from refil import plugins, settings, stats
 from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
-from refil.cli._training import run_training
+from refil.cli._training import check, run_training
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
@@ -65,9 +65,7 @@ def non_default_flags(config: RunConfig, method: str) -> list[str]:
 
 def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
-    with _flags.flags_in_errors(config):
-        config.configure()
-        config.build()  # raises before anything is written
+    check(config)  # raises before anything is written
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
         run = run_dir.create(path, config)
@@ -84,8 +82,7 @@ def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
         with _flags.flags_in_errors(saved):
             config = configs.resumed(saved, _parse(saved, rest))
             _check_steps(run, saved, config)
-            config.configure()
-            config.build()
+        check(config)
         return run_training(config, run, resume=True), run
 
 

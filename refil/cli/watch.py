@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> None:
     from refil.storage import run_dir
     from refil.viewer import export
 
+    export.check_paths(args.html, args.gif, args.png)
     run_dir.open_run(args.run, args.trust).config.configure()
     replays = api.load(args.run, args.model, trust=args.trust).play(args.episodes, args.task, args.seed)
     export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], args.html, args.gif, args.png)

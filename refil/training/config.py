@@ -1,7 +1,6 @@
 """The config of a run: environment, method and all options, by name; how it is stored, and what it builds."""
 
 import dataclasses
-import difflib
 import importlib
 import json
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import tyro
 
 from refil import plugins, settings
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
 from refil.training import contracts, flags, stored
 from refil.training.replay import config as replay_config
@@ -233,9 +232,7 @@ def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, di
     for name, value in values.items():
         current = RENAMED.get(name, name)
         if current not in section:
-            close = difflib.get_close_matches(current, section, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise RefilError(f"unknown option {name!r}; {hint}Available: {', '.join(sorted(section))}")
+            raise RefilError(f"unknown option {name!r}; {list_choices(current, sorted(section))}")
         groups.setdefault(section[current], {})[current] = value
     return groups
 

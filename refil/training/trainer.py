@@ -133,9 +133,9 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
+        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.setup.train.seeds)
         self.progress.phase("compiling play, learn and evaluate")
         new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
-        devices.check_device_memory(new.out_info, len(self.devices))
         shapes = self.devices.sharded_shapes(new.out_info)
         if self.run_dir and resume and self.run_dir.has_checkpoint:
             state = self.devices.shard(self.restore(self.run_dir, shapes))

@@ -243,6 +243,12 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ([""], ["ENV needs a value"]),
+        (["--lr", "inf"], ["--lr must be a finite number, not inf"]),
+        (["--out", "a", "--out", "b"], ["--out is given twice"]),
+        (["--buffer", "100000000"], ["GB of memory where", "reduce --buffer"]),
+        (["--seeds", "1000000"], ["GB of memory where", "reduce --seeds"]),
+        (["--batch", "4000000", "--buffer", "4000000"], ["GB of memory where", "reduce --batch"]),
         (["nowhere"], ["unknown environment 'nowhere'", "group_matching"]),
         (["missing.py"], ["there is no file", "/missing.py"]),
         (["--method", "qmax"], ["unknown method 'qmax'", "qmix_attention"]),

@@ -70,9 +70,9 @@ def test_nothing_runs_the_code_of_a_run_unasked(refil, foreign, marker, tmp_path
         assert code == 2, command
         assert "their_env.py is code that you have not run before (SHA-256 " in errors
         assert "pass --trust" in errors
-    with pytest.raises(RefilError, match="not run before.*trust=True"):
+    with pytest.raises(RefilError, match=r"not run before.*trust=True"):
         library.load(moved)
-    with pytest.raises(RefilError, match="cannot resume with env.name group_matching instead of their_env.py"):
+    with pytest.raises(RefilError, match=r"cannot resume with env\.name group_matching instead of their_env\.py"):
         library.train("group_matching", out=moved, resume=True)
     assert refil("plot", str(moved), "--out", str(tmp_path / "curves.png"))[2] == 0
     assert not marker.exists()

@@ -121,6 +121,28 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     return {"epsilon": epsilon(setup, state.counters)}
 
 
+def memory(setup: Setup, seeds: int) -> dict[str, int]:
+    """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
+    env, train = setup.env, setup.train
+    task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf)[1:], jnp.result_type(leaf)), env.tasks)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    first = jax.eval_shape(env.reset, task, key)
+    obs = _num_bytes(jax.eval_shape(env.observe, first))
+    model = jax.eval_shape(setup.method.init, key)
+    episode = (env.spec.horizon + 1) * _num_bytes(first) + env.spec.horizon * 4 * (env.spec.agents + 1)
+    return {
+        "algorithm.buffer": seeds * setup.algorithm.buffer * episode,
+        "train.envs": seeds * train.envs * (episode + obs),
+        "train.eval_episodes": seeds * train.eval_episodes * (_num_bytes(first) + obs),
+        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * setup.algorithm.batch * (env.spec.horizon + 1) * obs,
+        "the size of the networks": seeds * _num_bytes(jax.eval_shape(partial(update.init_learner, setup), model, model)),
+    }
+
+
+def _num_bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
 def compressor(setup: Setup) -> ReplayCompressor:
     """Return what makes checkpoints compact."""
     return ReplayCompressor(setup.env)

@@ -12,7 +12,7 @@ import numpy as np
 from refil import stats
 from refil.environment import Environment
 from refil.errors import RefilError
-from refil.storage import run_dir
+from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
 from refil.training import devices, evaluation, flags, trainer
@@ -87,6 +87,8 @@ def train(
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
     model = None if init is None else init.model
+    if init is not None:
+        initial.check(model, config.build(), init.name)
     call = {"should_stop": should_stop, "loggers": [callback] if callback else [], "init": model}
     if out is None:
         if resume:
@@ -100,7 +102,7 @@ def train(
                 run = run_dir.open_run(path)
                 run_config.check_changes(run.differences(config))
             else:
-                run = run_dir.create(path, config)
+                run = run_dir.create(path, config, model)
             result = trainer.train(config, run, resume, **call)
             lines = run.metrics()
     teams = tuple(

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from refil import user_code
+from refil import user_files
 from refil.errors import RefilError, list_choices
-from refil.user_code import UserFile
+from refil.user_files import UserFile
 
 
 def names(package: str) -> list[str]:
@@ -57,14 +57,14 @@ def identify(name: str) -> tuple[str, str]:
     """Return a plug-in's name and no hash, or the name and the hash of the file of a path, which is loaded."""
     if not name.endswith(".py"):
         return name, ""
-    return Path(name).name, user_code.load(Path(name)).sha256
+    return Path(name).name, user_files.load(Path(name)).sha256
 
 
 def find_file(name: str, sha256: str) -> UserFile:
     """Return the user's file of a path, or the loaded one with a hash."""
     if not sha256:
-        return user_code.load(Path(name))
-    if (file := user_code.find(sha256)) is None:
+        return user_files.load(Path(name))
+    if (file := user_files.find(sha256)) is None:
         raise RefilError(f"the code of {name} (SHA-256 {sha256}) is not here; it is in the folder of the run that names it")
     return file
 

@@ -21,6 +21,7 @@ class EarlyArgs:
     config: str | None = None
     resume: str | None = None
     out: str | None = None
+    init_from: str | None = None
     trust: bool = False
 
 
@@ -30,7 +31,7 @@ def split_early_args(arguments: list[str]) -> tuple[EarlyArgs, list[str]]:
     remaining = list(arguments)
     if remaining and not remaining[0].startswith("-"):
         found["env"] = _value("ENV", remaining.pop(0))
-    names = {f"--{field.name}": field.name for field in fields(EarlyArgs) if field.name != "env"}
+    names = {f"--{field.name.replace('_', '-')}": field.name for field in fields(EarlyArgs) if field.name != "env"}
     rest, words = [], iter(remaining)
     for word in words:
         name, equals, value = word.partition("=")

@@ -13,7 +13,7 @@ from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
 from refil.cli._training import check, run_training
 from refil.errors import RefilError
-from refil.storage import run_dir, serialization
+from refil.storage import initial, run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config as configs
 from refil.training import stored
@@ -22,7 +22,7 @@ from refil.training.config import CHANGEABLE, ENVS, METHODS, RunConfig
 BASELINES = (DEFAULT_METHOD, "qmix_attention")  # methods to compare a run with
 HELP = """Train a method on an environment, or resume a run.
 
-    refil train [ENV] [--method NAME] [--out DIR] [options]
+    refil train [ENV] [--method NAME] [--init-from RUN] [--out DIR] [options]
 
     refil train --config FILE [--out DIR] [--trust] [options]
 
@@ -37,6 +37,8 @@ ENV: {envs}, any two armies such as 3s5z_vs_3s6z, or the path of a Python file t
 --config FILE: take the environment, the method and all options from the config.json of another run.
 
 --resume RUN: continue the run in this folder from its last checkpoint; only {changeable} may differ from the first time.
+
+--init-from RUN: start all seeds from the first model of another run, or from the model in a file (model_seed_N.safetensors).
 
 --trust: run the Python files that come with RUN or FILE, which somebody else may have written; read them first.
 
@@ -65,15 +67,18 @@ def non_default_flags(config: RunConfig, method: str) -> list[str]:
 
 def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
-    check(config)  # raises before anything is written
+    setup = check(config)  # raises before anything is written
+    init = initial.load(Path(early.init_from), setup) if early.init_from else None
+    if early.config and init is None and (weights := Path(early.config).parent / initial.INIT).exists():
+        print(f"This run starts from random weights; add --init-from {weights} to start where {early.config} did.")
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
-        run = run_dir.create(path, config)
+        run = run_dir.create(path, config, init)
         return run_training(config, run, resume=False), run
 
 
 def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
-    for name in ("env", "method", "config", "out"):
+    for name in ("env", "method", "config", "out", "init_from"):
         if getattr(early, name) is not None:
             raise RefilError(f"--resume takes everything from the run's folder; omit {name} ({getattr(early, name)})")
     run = run_dir.open_run(Path(early.resume or ""), early.trust)

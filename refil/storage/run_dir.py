@@ -5,6 +5,7 @@
     metrics.jsonl              one line per log entry of a seed
     checkpoint.safetensors     the state of training, to resume from
     model_seed_N.safetensors   the model of one seed
+    init.safetensors           the model that all seeds start from, if it is not random
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
@@ -29,7 +30,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil.errors import RefilError
-from refil.storage import serialization
+from refil.storage import initial, serialization
 from refil.training import config as configs
 from refil.training import flags, stored
 from refil.training.config import RunConfig
@@ -206,11 +207,12 @@ class RunDir:
                 os.truncate(metrics, size)
 
 
-def create(path: Path, config: RunConfig) -> RunDir:
-    """Create the folder of a new run; a folder in which nothing was logged or saved is used again."""
+def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
+    """Create the folder of a new run, with a model to start from; a folder in which nothing was logged or saved is used again."""
     if any(_has_content(path / name) for name in (METRICS, CHECKPOINT, OLD_CHECKPOINT)):
         raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
     serialization.make_folder(path)
+    initial.store(path, init)  # before the config, so that no run forgets it
     run = RunDir(path)
     run.write_config(config)
     return run

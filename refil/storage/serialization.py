@@ -151,7 +151,7 @@ def read_arrays(path: Path, like: Tree, verify: Callable[[dict[str, str]], None]
         found = arrays.get(name)
         if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
             actual = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise RefilError(f"{path} does not match its run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
+            raise RefilError(f"{path} does not match the run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
     leaves = [arrays[name] for name in _named_leaves(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
 

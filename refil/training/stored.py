@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from refil import user_code
+from refil import user_files
 from refil.errors import RefilError
 
 CODE = "code"  # folder of a run
@@ -49,7 +49,7 @@ def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[
         if name.endswith(".py") and (folder is not None or not sha256):
             # Version 0.2.0 stored the path of the file, and no hash.
             path = (folder or Path.cwd()) / (code_path(kind, _file_name(name)) if sha256 else name)
-            file = user_code.load_stored(path, sha256 or None, trust)
+            file = user_files.load_stored(path, sha256 or None, trust)
             loaded[kind] = values[kind] | {"name": path.name, "sha256": file.sha256}
     return loaded
 

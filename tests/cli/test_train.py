@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
 from refil.cli.train import non_default_flags
 from tests.tiny_runs import small
@@ -305,3 +306,20 @@ def test_help_shows_every_option_of_the_method_and_environment():
     text = refil("train", "--method", "refil_fixed_oracle", "--help").stdout
     for option in ("--steps", "--env.cells", "--method.forget-groups", "--method.imagined-weight", "--resume", "--wandb"):
         assert option in text
+
+
+def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
+    path = tmp_path / "next"
+    few = ["--batch", "20", "--steps", "12"]  # too few episodes for an update
+    done = refil("train", "--config", str(whole / "config.json"), *few, "--init-from", str(whole), "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    weights = [load_file(folder / name) for folder, name in ((whole, "model_seed_0.safetensors"), (path, "init.safetensors"))]
+    weights += [load_file(path / f"model_seed_{seed}.safetensors") for seed in range(2)]
+    for name, value in weights[0].items():
+        assert all((other[name] == value).all() for other in weights)
+    again = refil("train", "--config", str(path / "config.json"), "--out", str(tmp_path / "random"))
+    assert f"add --init-from {path / 'init.safetensors'}" in again.stdout
+    refused = refil("train", *TINY, "--method.size", "16", "--init-from", str(whole), "--out", str(tmp_path / "other"))
+    assert refused.returncode == 2
+    assert "cannot start from these weights" in refused.stderr
+    assert not (tmp_path / "other").exists()

@@ -7,7 +7,7 @@ import jax
 import pytest
 
 import refil as library
-from refil import user_code
+from refil import user_files
 from refil.errors import RefilError
 from refil.storage import run_dir
 from refil.training import config as configs
@@ -37,7 +37,7 @@ def foreign(tmp_path, marker, monkeypatch):
     line = {"seed": 0, "env_steps": 50, "win_rate": 0.5, "seconds": 1.0, "loss": None}
     (run.path / "metrics.jsonl").write_text(json.dumps(line) + "\n")
     source.unlink()
-    monkeypatch.setattr(user_code, "_loaded", {})  # another process, of another user
+    monkeypatch.setattr(user_files, "_loaded", {})  # another process, of another user
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     marker.unlink()
     return run.path

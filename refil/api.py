@@ -15,7 +15,7 @@ from refil.errors import RefilError
 from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
-from refil.training import devices, evaluation, flags, trainer
+from refil.training import devices, evaluation, flags, memory, trainer
 from refil.types import Spec
 
 
@@ -165,6 +165,7 @@ def evaluate(
     if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
         raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))

@@ -15,7 +15,7 @@ from refil.nn.attention import Attention
 from refil.nn.layers import relu
 from refil.nn.utilities import entity_inputs, initial_state, step, team_policy, team_state
 from refil.rollout import epsilon_greedy, rollout, rollout_random_tasks, select
-from refil.training import devices
+from refil.training import devices, memory
 from refil.types import Env, Observation
 from refil.viewer.replay import Replay, replays
 
@@ -92,6 +92,7 @@ class Team:
             raise RefilError(f"{self.name} cannot be shown: its environment has no scene(state)")
         if task is not None and task not in self.env.task_names:
             raise RefilError(f"unknown task {task!r}; {list_choices(task, self.env.task_names)}")
+        memory.check_episodes(self.env, episodes, "episodes", recorded=True)
         models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], self.model)
         keys = jax.random.split(jax.random.key(seed), 1)
 

@@ -106,7 +106,7 @@ def _run(path: Path, source: bytes, sha256: str) -> ModuleType:
     try:
         program = compile(source, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
-        where = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error)
+        where = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) and error.lineno else str(error)
         raise RefilError(f"{path} is not a Python file: {where}") from error
     stem = re.sub(r"\W", "_", path.stem)
     module = ModuleType(f"refil_user_{stem}_{sha256[:16]}")

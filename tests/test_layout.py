@@ -30,6 +30,7 @@ LAYERS = [
         "refil.training.devices",
         "refil.training.contracts",
         "refil.training.stored",
+        "refil.training.memory",
     ],
     ["refil.training.counters", "refil.training.evaluation", "refil.training.replay"],
     ["refil.training.config", "refil.examples"],

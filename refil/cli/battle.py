@@ -97,13 +97,21 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
     )
     if args.placement is not None:
         placed = placement.read(args.placement, config)
+        _check_memory(placed.env, args)
         states = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], args.episodes, axis=0), placed.state)
         return ScriptedStarCraft(placed.env, script if placed.actions is None else placed.orders), states, placed.slots
     env = build_env(args, config)
+    _check_memory(env, args)
     task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
     tasks = env.tasks[jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))]
     states = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(reset_key, args.episodes))
     return ScriptedStarCraft(env, script), states, list(range(env.game.num_units))
+
+
+def _check_memory(env: Any, args: BattleArgs) -> None:
+    from refil.training import memory
+
+    memory.check_episodes(env, args.episodes, "--episodes")
 
 
 def build_env(args: BattleArgs, config: "Config") -> "StarCraft":

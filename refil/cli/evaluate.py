@@ -127,8 +127,9 @@ def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArg
     """Play with the models of all seeds, or with a chosen one on episodes that no model has played before."""
     import jax
 
-    from refil.training import devices
+    from refil.training import devices, memory
 
+    memory.check_episodes(setup.env, args.episodes * len(run.seeds), "--episodes")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
     key, count = jax.random.key(args.seed), len(run.seeds)
     keys = jax.random.split(key, count)

@@ -208,7 +208,7 @@ class RunDir:
 
 
 def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
-    """Create the folder of a new run, with a model to start from; a folder in which nothing was logged or saved is used again."""
+    """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was saved is used again."""
     if any(_has_content(path / name) for name in (METRICS, CHECKPOINT, OLD_CHECKPOINT)):
         raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
     serialization.make_folder(path)

@@ -34,7 +34,8 @@ def parse(text: str, source: str) -> dict[str, Any]:
 
 def read_names(text: str, source: str) -> tuple[str, str]:
     """Return the names of the environment and of the method; those of users are names of files."""
-    env, method = (_file_name(each["name"]) for each in map(parse(text, source).get, KINDS))
+    values = parse(text, source)
+    env, method = (_file_name(values[kind]["name"]) for kind in KINDS)
     return env, method
 
 

@@ -17,6 +17,7 @@ from refil.nn.utilities import team_policy, team_state
 from refil.rollout import derive_keys, rollout_random_tasks
 from refil.training import counters
 from refil.training.counters import Counters
+from refil.training.memory import episode_bytes, num_bytes
 from refil.training.replay import buffer, update
 from refil.training.replay.buffer import ReplayBuffer
 from refil.training.replay.compression import ReplayCompressor
@@ -123,24 +124,16 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
 
 def memory(setup: Setup, seeds: int) -> dict[str, int]:
     """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
-    env, train = setup.env, setup.train
-    task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf)[1:], jnp.result_type(leaf)), env.tasks)
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    first = jax.eval_shape(env.reset, task, key)
-    obs = _num_bytes(jax.eval_shape(env.observe, first))
-    model = jax.eval_shape(setup.method.init, key)
-    episode = (env.spec.horizon + 1) * _num_bytes(first) + env.spec.horizon * 4 * (env.spec.agents + 1)
+    train, timesteps, episode = setup.train, setup.env.spec.horizon + 1, episode_bytes(setup.env)
+    model = jax.eval_shape(setup.method.init, jax.random.key(0))
+    learner = jax.eval_shape(partial(update.init_learner, setup), model, model)
     return {
-        "algorithm.buffer": seeds * setup.algorithm.buffer * episode,
-        "train.envs": seeds * train.envs * (episode + obs),
-        "train.eval_episodes": seeds * train.eval_episodes * (_num_bytes(first) + obs),
-        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * setup.algorithm.batch * (env.spec.horizon + 1) * obs,
-        "the size of the networks": seeds * _num_bytes(jax.eval_shape(partial(update.init_learner, setup), model, model)),
+        "algorithm.buffer": seeds * setup.algorithm.buffer * episode.trajectory,
+        "train.envs": seeds * train.envs * (episode.trajectory + episode.observation),
+        "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
+        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * setup.algorithm.batch * timesteps * episode.observation,
+        "the size of the networks": seeds * num_bytes(learner),
     }
-
-
-def _num_bytes(tree: Any) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def compressor(setup: Setup) -> ReplayCompressor:

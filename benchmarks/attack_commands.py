@@ -52,7 +52,7 @@ train --lr -1
 train --lr fast
 train --steps 0
 train --steps 1e6
-train --steps 5 --steps 6
+train --method refil --method=qtran
 train --steps 10
 train --stepz 5
 train --seeds 0

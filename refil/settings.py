@@ -102,7 +102,6 @@ def apply_defaults(settings: T, env_defaults: Any) -> T:
 
 def from_command_line(kind: type[T], arguments: Sequence[str], program: str, text: str | None, default: Any = None) -> T:
     """Parse options; those not given keep their defaults. `--help` shows the text and all options."""
-    _check_repeated(arguments)
     given = {} if default is None else {"default": default}
     settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
     for option in options(settings):
@@ -144,13 +143,6 @@ def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     if get_origin(hint) is Literal and value not in get_args(hint):
         raise RefilError(f"{'.'.join(path)} should be one of {', '.join(get_args(hint))}, not {value}")
     return value
-
-
-def _check_repeated(arguments: Sequence[str]) -> None:
-    names = [word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")]
-    for name in names:
-        if names.count(name) > 1:
-            raise RefilError(f"{name} is given twice")
 
 
 def _check_range(option: Option, name: str) -> None:

@@ -75,7 +75,6 @@ def test_flat_groups_have_no_prefix_and_inline_groups_no_name():
         (("--limit", "-1"), "--limit must be 0 or more, not -1"),
         (("--limit", "inf"), "--limit must be a finite number, not inf"),
         (("--limit", "nan"), "--limit must be a finite number, not nan"),
-        (("--limit", "1", "--limit=2"), "--limit is given twice"),
         (("--parts", "0.5", "7"), "--parts must be from 0 to 1, not 7"),
     ],
 )

@@ -308,6 +308,7 @@ def test_help_shows_every_option_of_the_method_and_environment():
         assert option in text
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
     path = tmp_path / "next"
     few = ["--batch", "20", "--steps", "12"]  # too few episodes for an update

@@ -32,7 +32,7 @@ from jaxtyping import PyTree
 from refil.errors import RefilError
 from refil.storage import initial, serialization
 from refil.training import config as configs
-from refil.training import flags, stored
+from refil.training import flags
 from refil.training.config import RunConfig
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.json", "metrics.jsonl", "checkpoint.safetensors", "lock"
@@ -51,11 +51,6 @@ class RunDir:
     def config(self) -> RunConfig:
         """The config of the run; code that it names must be trusted."""
         return configs.read(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG), self.path, self.trust)
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of the environment and of the method, read without running any code."""
-        return stored.read_names(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG))
 
     def differences(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
         """Return the options in which the run differs from a config, with both values; no code of the run is loaded."""

@@ -32,13 +32,6 @@ def parse(text: str, source: str) -> dict[str, Any]:
     return values
 
 
-def read_names(text: str, source: str) -> tuple[str, str]:
-    """Return the names of the environment and of the method; those of users are names of files."""
-    values = parse(text, source)
-    env, method = (_file_name(values[kind]["name"]) for kind in KINDS)
-    return env, method
-
-
 def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[str, Any]:
     """Load the code that a stored config names from the folder of its run, and return the values with names and hashes.
 

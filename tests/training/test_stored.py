@@ -6,7 +6,6 @@ import pytest
 
 from refil.errors import RefilError
 from refil.training import config as configs
-from refil.training import stored
 from tests.tiny_runs import small
 
 USER_ENV = '"""Mine."""\nfrom refil.envs.group_matching import Config, build\n'
@@ -15,14 +14,6 @@ MARKER = "open({!r}, 'w').close()\n"
 
 def with_env(**env) -> str:
     return json.dumps(json.loads(small().to_json()) | {"env": env})
-
-
-def test_names_are_read_without_running_code(tmp_path):
-    path = tmp_path / "evil.py"
-    path.write_text(MARKER.format(str(tmp_path / "marker")))
-    assert stored.read_names(with_env(name=str(path)), "here") == ("evil.py", "refil")
-    assert stored.read_names(with_env(name="evil.py", sha256="1"), "here") == ("evil.py", "refil")
-    assert not (tmp_path / "marker").exists()
 
 
 def test_a_config_has_the_name_and_hash_of_a_users_file_and_the_run_its_source(tmp_path):

@@ -12,10 +12,10 @@ import numpy as np
 from refil import stats
 from refil.environment import Environment
 from refil.errors import RefilError
-from refil.storage import run_dir
+from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
-from refil.training import devices, evaluation, flags, trainer
+from refil.training import devices, evaluation, flags, memory, trainer
 from refil.types import Spec
 
 
@@ -87,6 +87,8 @@ def train(
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
     model = None if init is None else init.model
+    if init is not None:
+        initial.check(model, config.build(), init.name)
     call = {"should_stop": should_stop, "loggers": [callback] if callback else [], "init": model}
     if out is None:
         if resume:
@@ -98,9 +100,9 @@ def train(
         with run_dir.locked(path):
             if resume:
                 run = run_dir.open_run(path)
-                config = run_config.resumed(run.config, config)
+                run_config.check_changes(run.differences(config))
             else:
-                run = run_dir.create(path, config)
+                run = run_dir.create(path, config, model)
             result = trainer.train(config, run, resume, **call)
             lines = run.metrics()
     teams = tuple(
@@ -110,9 +112,12 @@ def train(
     return Run(config, Metrics(lines), teams, result.finished, path)
 
 
-def load(path: str | Path, seed: int | None = None) -> Team:
-    """Load a trained team from the folder of a run; of the first seed unless one is given."""
-    run = run_dir.open_run(Path(path))
+def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
+    """Load a trained team from the folder of a run; of the first seed unless one is given.
+
+    `trust` allows to run the code of the run's environment and method if somebody else wrote it: read it first.
+    """
+    run = run_dir.open_run(Path(path), trust)
     if not run.seeds:
         raise RefilError(f"{path} has no trained model yet")
     seed = run.seeds[0] if seed is None else seed
@@ -160,6 +165,7 @@ def evaluate(
     if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
         raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))

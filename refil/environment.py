@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import plugins, settings
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.rollout import observe_batch
 from refil.training import contracts
 from refil.training.config import ENVS
@@ -68,7 +68,7 @@ class Environment:
             task = jax.random.randint(key_task, (), 0, len(self.task_names))
         elif isinstance(task, str):
             if task not in self.task_names:
-                raise RefilError(f"unknown task {task!r} of {self.name}; available: {', '.join(self.task_names)}")
+                raise RefilError(f"unknown task {task!r} of {self.name}; {list_choices(task, self.task_names)}")
             task = self.task_names.index(task)
         core = self.core.reset(jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], self.core.tasks), key_reset)
         no_action = jnp.full((self.spec.agents,), -1)
@@ -100,8 +100,7 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
 
     `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
     """
-    name = plugins.absolute_name(env)
-    module = plugins.load(ENVS, name)
+    module = plugins.load(ENVS, env)
     core = module.build(settings.from_json(module.Config(), options, ("env",)))
     contracts.check_env(core, env)
     return Environment(MaskDead(core) if mask_dead else core, env)

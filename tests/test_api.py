@@ -116,7 +116,7 @@ def test_tasks_are_sampled_or_chosen_by_name():
     sizes = np.bincount(state.core.team_size, minlength=5)[2:]
     assert (sizes > 8).all()
     assert env.reset(jax.random.key(0), task=1)[0].core.team_size == 3
-    with pytest.raises(RefilError, match=r"unknown task '5 agents'.*available: 2 agents, 3 agents"):
+    with pytest.raises(RefilError, match=r"unknown task '5 agents'.*did you mean '. agents'\? Available: 2 agents, 3"):
         env.reset(jax.random.key(0), task="5 agents")
 
 

@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
     ["refil.errors"],
-    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas"],
+    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas", "refil.user_files"],
     ["refil.plugins", "refil.rollout"],
     ["refil.envs", "refil.nn"],
     ["refil.learning"],
@@ -29,6 +29,8 @@ LAYERS = [
         "refil.training.cache",
         "refil.training.devices",
         "refil.training.contracts",
+        "refil.training.stored",
+        "refil.training.memory",
     ],
     ["refil.training.counters", "refil.training.evaluation", "refil.training.replay"],
     ["refil.training.config", "refil.examples"],
@@ -43,7 +45,6 @@ LAYERS = [
 PLUGINS = ("refil/methods", "refil/envs/starcraft/sim/units", "refil/envs/starcraft/scripts", "refil/examples")
 TESTED_ELSEWHERE = {
     "types": "tests/test_envs.py",
-    "errors": "tests/test_api.py",
     "environment": "tests/test_api.py",
     "scene": "tests/viewer/test_export.py",
     "envs/starcraft/config": "tests/envs/starcraft/test_env.py",

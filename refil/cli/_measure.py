@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from refil.rollout import RolloutState, derive_keys, init_rollout, random_policy, reset_envs, select, step_envs
 from refil.storage.progress import Progress
-from refil.training import devices
+from refil.training import devices, memory
 from refil.training.config import RunConfig
 from refil.training.replay import buffer, loop, update
 from refil.training.replay.loop import TrainState
@@ -32,10 +32,9 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     """Return medians of several timings of the training loop; all programs are warmed up first."""
     config.configure()
     setup, train = config.build(), config.train
+    devices.check_device_memory(partial(loop.memory, setup), train.seeds)
     progress.phase("compiling the initial state")
-    new = jax.jit(partial(loop.init, setup)).lower()
-    devices.check_device_memory(new.out_info)
-    state = new.compile()()
+    state = jax.jit(partial(loop.init, setup))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(state.replay))
     (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state, progress)
     progress.phase("playing until the replay buffer holds a batch")
@@ -79,6 +78,7 @@ def measure_env(config: RunConfig, repeats: int, progress: Progress) -> dict[str
     """Return the speed of the environment alone, with random actions."""
     config.configure()
     env, envs = config.build_env(), config.train.envs
+    memory.check_episodes(env, envs, "train.envs")
     progress.phase("compiling the environment")
     started = time.perf_counter()
     play = jax.jit(partial(play_random, env, envs, RANDOM_STEPS)).lower(jax.random.key(0)).compile()

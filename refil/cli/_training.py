@@ -6,14 +6,27 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from refil.cli import _flags, _signals
 from refil.storage import loggers
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
+from refil.training.setup import Setup
 
 STOPPING = "Stopping after the next save; press Ctrl-C again to stop without saving."
+
+
+def check(config: RunConfig) -> Setup:
+    """Build a run; raise if that fails or if it needs more memory than there is, before anything is written."""
+    from refil.training import devices
+
+    with _flags.flags_in_errors(config):
+        config.configure()
+        setup = config.build()
+        devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
+    return setup
 
 
 def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:

@@ -29,6 +29,7 @@ class BehaviorArgs:
     episodes: PositiveInt = 100  # Number of battles per seed and per script
     scripts: tuple[str, ...] = ()  # Scripts to compare to; default: all
     seed: NonNegativeInt = 0  # Random seed of the battles
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print JSON: for each behavior and player, the opportunities and how many were taken
 
 
@@ -62,10 +63,10 @@ def count_all(args: BehaviorArgs, progress: Progress) -> dict[str, dict[str, lis
     from refil.storage import run_dir
 
     scripts = {name: plugins.load(SCRIPTS, name).orders for name in args.scripts or plugins.names(SCRIPTS)}
-    run = run_dir.open_run(args.run)
+    run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
-    env = plugins.load(ENVS, run.config.env.name).build(run.config.env.options)  # without the `mask_dead` wrapper
+    env = plugins.load(ENVS, *run.config.names()["env"]).build(run.config.env.options)  # without the `mask_dead` wrapper
     if not isinstance(env, StarCraft):
         raise RefilError(f"behavior is measured in StarCraft battles; {run.config.env.name} has none")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))

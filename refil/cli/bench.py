@@ -54,9 +54,9 @@ class BenchArgs:
 def main(arguments: list[str]) -> None:
     """Print the measurements."""
     early, rest = split_early_args(arguments)
-    for name in ("resume", "out"):
+    for name in ("resume", "out", "init_from"):
         if getattr(early, name) is not None:
-            raise RefilError(f"--{name} is an option of refil train; refil bench stores no run")
+            raise RefilError(f"--{name.replace('_', '-')} is an option of refil train; refil bench stores no run")
     base = base_config(early)
     text = HELP.format(env=base.env.name, method=base.method.name)
     args = from_command_line(BenchArgs, rest, "refil bench", text, BenchArgs(base))

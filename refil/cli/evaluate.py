@@ -31,6 +31,7 @@ class EvaluateArgs:
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print the result as one JSON object
 
 
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> None:
     args = settings.from_command_line(EvaluateArgs, arguments, "refil evaluate", __doc__)
     if args.by_task and args.best:
         raise RefilError("--by-task evaluates all seeds and --best one of them; give one of the two")
-    run = run_dir.open_run(args.run)
+    run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
     if args.by_task:
@@ -126,8 +127,9 @@ def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArg
     """Play with the models of all seeds, or with a chosen one on episodes that no model has played before."""
     import jax
 
-    from refil.training import devices
+    from refil.training import devices, memory
 
+    memory.check_episodes(setup.env, args.episodes * len(run.seeds), "--episodes")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
     key, count = jax.random.key(args.seed), len(run.seeds)
     keys = jax.random.split(key, count)

@@ -54,6 +54,7 @@ def _check(args: PlotArgs) -> None:
         raise RefilError(
             f"--size must be two numbers of inches from 1 to {MAX_INCHES:g}, not {args.size[0]:g} {args.size[1]:g}"
         )
+    serialization.check_figure_path(args.out)
 
 
 def _call(function: Callable[..., Any], curves: dict[str, list[RunDir]], options: PlotOptions, figure: str) -> Any:

@@ -89,12 +89,16 @@ def memory_bytes() -> int:
     return stats["bytes_limit"] if stats else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_device_memory(state: PyTree, num_devices: int = 1) -> None:
-    """Raise if a sharded state does not fit into memory; a CPU would swap forever instead of failing."""
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)) / num_devices
-    if needed > (available := memory_bytes()):
-        size = f"{needed / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
-        raise RefilError(f"the replay buffer and the networks need {size}; reduce algorithm.buffer or train.seeds")
+def check_device_memory(memory: Callable[[int], dict[str, int]], seeds: int) -> None:
+    """Raise if training does not fit into memory, and name the option to blame; a CPU would swap forever instead of failing.
+
+    `memory` returns the bytes that a number of seeds need at least, by the option that they depend on.
+    """
+    needed, available = memory(seeds // len(Devices(seeds))), memory_bytes()
+    if sum(needed.values()) > available:
+        option = "train.seeds" if sum(memory(1).values()) <= available else max(needed, key=lambda name: needed[name])
+        size = f"{sum(needed.values()) / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
+        raise RefilError(f"training needs {size}; reduce {option}")
 
 
 def peak_bytes() -> dict[str, int]:

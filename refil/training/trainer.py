@@ -19,6 +19,7 @@ import numpy as np
 
 from refil.errors import RefilError
 from refil.rollout import derive_keys
+from refil.storage import initial
 from refil.storage.progress import Latest, NoProgress, Progress
 from refil.storage.run_dir import RunDir
 from refil.training import counters, devices, evaluation, flags
@@ -54,7 +55,7 @@ def train(
 ) -> TrainResult:
     """Train until all steps are made or `should_stop` returns true; either way the state is saved if there is a run folder.
 
-    `init` is a model to start every seed from.
+    `init` is a model to start every seed from; a run folder has its own.
     """
     flags.check_deterministic(config.train.deterministic)
     with ThreadPoolExecutor() as threads, flags.matmul_precision(config.train.precision):
@@ -133,9 +134,10 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
+        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.setup.train.seeds)
+        init = initial.stored(self.run_dir.path, self.setup) if self.run_dir and not self.run_dir.has_checkpoint else init
         self.progress.phase("compiling play, learn and evaluate")
         new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
-        devices.check_device_memory(new.out_info, len(self.devices))
         shapes = self.devices.sharded_shapes(new.out_info)
         if self.run_dir and resume and self.run_dir.has_checkpoint:
             state = self.devices.shard(self.restore(self.run_dir, shapes))

@@ -25,6 +25,16 @@ class Clip:
     per_second: Number
 
 
+def check_paths(html: Path | None, gif: Path | None, png: Path | None) -> None:
+    """Raise if a path cannot be written, before anything is played."""
+    for path, suffix in ((html, "html"), (gif, "gif")):
+        if path is not None:
+            serialization.check_suffix(path, [suffix])
+            serialization.check_folder(path)
+    if png is not None:
+        serialization.check_figure_path(png)
+
+
 def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
     """Write a page of all clips, an animation of the first one, and a picture of its middle, where a path is given."""
     if html is not None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
 from refil.cli.train import non_default_flags
 from tests.tiny_runs import small
@@ -243,6 +244,12 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ([""], ["ENV needs a value"]),
+        (["--lr", "inf"], ["--lr must be a finite number, not inf"]),
+        (["--out", "a", "--out", "b"], ["--out is given twice"]),
+        (["--buffer", "100000000"], ["GB of memory where", "reduce --buffer"]),
+        (["--seeds", "1000000"], ["GB of memory where", "reduce --seeds"]),
+        (["--batch", "4000000", "--buffer", "4000000"], ["GB of memory where", "reduce --batch"]),
         (["nowhere"], ["unknown environment 'nowhere'", "group_matching"]),
         (["missing.py"], ["there is no file", "/missing.py"]),
         (["--method", "qmax"], ["unknown method 'qmax'", "qmix_attention"]),
@@ -299,3 +306,21 @@ def test_help_shows_every_option_of_the_method_and_environment():
     text = refil("train", "--method", "refil_fixed_oracle", "--help").stdout
     for option in ("--steps", "--env.cells", "--method.forget-groups", "--method.imagined-weight", "--resume", "--wandb"):
         assert option in text
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
+    path = tmp_path / "next"
+    few = ["--batch", "20", "--steps", "12"]  # too few episodes for an update
+    done = refil("train", "--config", str(whole / "config.json"), *few, "--init-from", str(whole), "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    weights = [load_file(folder / name) for folder, name in ((whole, "model_seed_0.safetensors"), (path, "init.safetensors"))]
+    weights += [load_file(path / f"model_seed_{seed}.safetensors") for seed in range(2)]
+    for name, value in weights[0].items():
+        assert all((other[name] == value).all() for other in weights)
+    again = refil("train", "--config", str(path / "config.json"), "--out", str(tmp_path / "random"))
+    assert f"add --init-from {path / 'init.safetensors'}" in again.stdout
+    refused = refil("train", *TINY, "--method.size", "16", "--init-from", str(whole), "--out", str(tmp_path / "other"))
+    assert refused.returncode == 2
+    assert "cannot start from these weights" in refused.stderr
+    assert not (tmp_path / "other").exists()

@@ -135,11 +135,10 @@ def test_unknown_versions_sections_and_options_are_refused(changes, message):
 
 def test_errors_in_a_user_file_are_not_blamed_on_the_config(tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text(USER_ENV)
-    text = configs.default(str(path), "refil").to_json()
     path.write_text("raise KeyError('mine')")
+    text = json.dumps(json.loads(small().to_json()) | {"env": {"name": str(path)}})
     with pytest.raises(KeyError, match="mine"):
-        configs.read(text, "config.json")
+        configs.read(text, "config.json", tmp_path, trust=True)
 
 
 def test_differences_name_options_or_only_the_plug_ins():

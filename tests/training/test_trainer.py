@@ -243,7 +243,7 @@ def test_a_state_larger_than_the_memory_is_refused(tmp_path):
     asked = small(buffer=10**9)
     run = run_dir.create(tmp_path / "run", asked)
     with pytest.raises(
-        RefilError, match=r"need [\d,.]+ GB of memory where [\d,.]+ GB are available; reduce algorithm.buffer or train.seeds"
+        RefilError, match=r"needs [\d,.]+ GB of memory where [\d,.]+ GB are available; reduce algorithm\.buffer$"
     ):
         trainer.train(asked, run)
     assert not (run.path / run_dir.METRICS).exists()

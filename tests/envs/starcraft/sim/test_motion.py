@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from functools import cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -59,11 +59,11 @@ def duel(attacker: str, victim: str, rules=EXACT):
     radii = [arena.table.units[arena.table.names.index(name)].radius for name in (attacker, victim)]
     now = place([(attacker, 10.0, 16.0), (victim, 10.0 + sum(radii) + 0.05, 16.0)], arena, target=[1, -1])
     shots, life, left = [], [], (float(now.shield[1]), float(now.health[1]))
-    for tick in range(1, 2000):
+    for number in range(1, 2000):
         now = one_tick(arena)(now)
         shield, health = (leaf.item(1) for leaf in jax.device_get((now.shield, now.health)))
         if shield + health < sum(left) - 0.2:
-            shots.append(tick)
+            shots.append(number)
             life.append((shield, health))
         left = shield, health
         if health <= 0:

@@ -86,6 +86,8 @@ def train(
     trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
+    if config.has_user_code:
+        config.build(dry_run=True)  # raises before anything is written
     model = None if init is None else init.model
     call = {"should_stop": should_stop, "loggers": [callback] if callback else [], "init": model}
     if out is None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from refil.errors import RefilError
+from refil.errors import RefilError, user_code
 
 
 def names(package: str) -> list[str]:
@@ -80,7 +80,8 @@ def _load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look up the module that defines them
-    spec.loader.exec_module(module)  # errors in the user's file propagate with their traceback
+    with user_code(f"importing {path}"):
+        spec.loader.exec_module(module)
     for name in needed:
         if not hasattr(module, name):
             raise RefilError(f"{path} does not define {name}; it must define {' and '.join(needed)}")

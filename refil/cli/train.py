@@ -64,7 +64,7 @@ def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
     with _flags.flags_in_errors(config):
         config.configure()
-        config.build()  # raises before anything is written
+        config.build(dry_run=True)  # raises before anything is written
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
         run = run_dir.create(path, config)

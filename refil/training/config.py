@@ -78,20 +78,37 @@ class RunConfig:
         flags.configure(self.train.precision, self.train.deterministic)
 
     def build_env(self) -> Env:
-        """Build the environment."""
-        env = plugins.load(ENVS, self.env.name).build(self.env.options)
+        """Build the environment and check its contract."""
+        env = contracts.build(plugins.load(ENVS, self.env.name), self.env.name, self.env.options)
+        contracts.check_env(env, self.env.name)
         return MaskDead(env) if self.train.mask_dead else env
 
-    def build(self) -> Setup:
-        """Build the environment and the method, and check that all sizes fit."""
+    def build(self, dry_run: bool = False) -> Setup:
+        """Build the environment and the method, and check that all sizes fit.
+
+        `dry_run` also traces an update and plays a few steps where the environment or the method is a user's file.
+        """
         env = self.build_env()
-        contracts.check_env(env, self.env.name)
         if self.train.steps < env.spec.horizon:
             raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
         replay_config.check(self.algorithm, self.train)
-        method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
+        method = contracts.build(plugins.load(METHODS, self.method.name), self.method.name, self.method.options, env.spec)
         contracts.check_method(method, self.method.name)
-        return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        setup = Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        if dry_run and self.has_user_code:
+            self._try_out(setup)
+        return setup
+
+    @property
+    def has_user_code(self) -> bool:
+        """Whether the environment or the method is a user's file."""
+        return contracts.is_user_file(self.env.name) or contracts.is_user_file(self.method.name)
+
+    def _try_out(self, setup: Setup) -> None:
+        if algorithm_name(self.method.name) == "replay":
+            contracts.check_learning(setup, self.method.name)
+        if contracts.is_user_file(self.env.name):
+            contracts.dry_run(setup.env, self.env.name)
 
     def algorithm_module(self) -> Any:
         """Return the module that trains the method."""
@@ -109,10 +126,12 @@ def default(env: str, method: str) -> RunConfig:
     """Return the default config of an environment and a method: the paper's where the paper has them."""
     env, method = plugins.absolute_name(env), plugins.absolute_name(method)
     env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
+    env_options = contracts.default_options(env_module, env, ("config",))
+    method_options = contracts.default_options(method_module, method, ("config", "spec"))
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
     return RunConfig(
-        env=Choice(env, env_module.Config()),
-        method=Choice(method, settings.apply_defaults(method_module.Config(), env_defaults)),
+        env=Choice(env, env_options),
+        method=Choice(method, settings.apply_defaults(method_options, env_defaults)),
         algorithm=settings.apply_defaults(ReplayConfig(), env_defaults),
         train=settings.apply_defaults(TrainConfig(), env_defaults),
     )

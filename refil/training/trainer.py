@@ -184,6 +184,7 @@ class Trainer:
             line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
             if eval_due[row]:
                 line |= {name: getattr(results, name)[row].item() for name in EVALUATED}
+                line |= {f"metrics.{name}": means[row].item() for name, means in results.metrics.items()}
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.write(lines)
         return replace(state, counters=self.mark_logged(state.counters))

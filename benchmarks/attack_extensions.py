@@ -45,52 +45,123 @@ MISTAKES = [
     Mistake(ENV, "horizon=config.horizon)", "horizon=-1)", r"spec.horizon is -1; it must be 1 or more"),
     Mistake(ENV, "horizon=config.horizon)", "horizon=8.0)", r"spec.horizon is 8.0; it must be an int"),
     Mistake(ENV, "    return Beacon(config", "    Beacon(config", r"build\(\) returned None; it must return an environment"),
-    Mistake(ENV, "    return Beacon(config, spec, tasks=jnp.array([2, 3, 4]))", "    return Beacon", r"returned the class Beacon"),
+    Mistake(
+        ENV, "    return Beacon(config, spec, tasks=jnp.array([2, 3, 4]))", "    return Beacon", r"returned the class Beacon"
+    ),
     Mistake(ENV, "jnp.array([2, 3, 4])", "jnp.array([2, 3])", r"tasks has 2 rows, task_names has 3"),
     Mistake(ENV, "jnp.array([2, 3, 4])", "[2, 3, 4]", r"tasks holds an int; it must hold arrays with a row per task"),
     Mistake(ENV, '"3 agents", ', '"2 agents", ', r"task_names has '2 agents' more than once"),
     Mistake(ENV, "    def observe(", "    def look(", r"returned a Beacon without observe"),
-    Mistake(ENV, "def step(self, state: State, actions: Int[Array, \" agents\"], key: PRNGKeyArray)", "def step(self, state, actions)",
-            r"step\(\) is called with \(state, actions, key\), but its parameters are \(state, actions\)"),
-    Mistake(ENV, "def build(config: Config)", "def build()", r"build\(\) is called with \(config\), but its parameters are \(\)"),
-    Mistake(ENV, "        return State(jax.random.randint", "        State(jax.random.randint", r"reset\(\) returned None; a state is"),
-    Mistake(ENV, RETURNED, "return after, -0.1, solved, {}", r"step\(\) returned a tuple of 4; it must return \(state, Outcome"),
+    Mistake(
+        ENV,
+        'def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray)',
+        "def step(self, state, actions)",
+        r"step\(\) is called with \(state, actions, key\), but its parameters are \(state, actions\)",
+    ),
+    Mistake(
+        ENV, "def build(config: Config)", "def build()", r"build\(\) is called with \(config\), but its parameters are \(\)"
+    ),
+    Mistake(
+        ENV,
+        "        return State(jax.random.randint",
+        "        State(jax.random.randint",
+        r"reset\(\) returned None; a state is",
+    ),
+    Mistake(
+        ENV, RETURNED, "return after, -0.1, solved, {}", r"step\(\) returned a tuple of 4; it must return \(state, Outcome"
+    ),
     Mistake(ENV, RETURNED, "return after", r"step\(\) returned a State; it must return \(state, Outcome"),
-    Mistake(ENV, "terminated=solved,", "terminated=after.arrived,", r"step\(\) gives terminated of type int32; it must be of bool"),
-    Mistake(ENV, "1.0 * (after.arrived - state.arrived)", "after.cell", r"step\(\) gives reward with shape \(5,\); it must be a scalar"),
-    Mistake(ENV, "State(jnp.append(moved, state.cell[MAX_AGENTS])", "State(jnp.append(moved, 1.0)",
-            r"step\(\) returned a state of another type than reset\(\): float32 \(5,\) in .cell instead of int32 \(5,\)"),
+    Mistake(
+        ENV, "terminated=solved,", "terminated=after.arrived,", r"step\(\) gives terminated of type int32; it must be of bool"
+    ),
+    Mistake(
+        ENV,
+        "1.0 * (after.arrived - state.arrived)",
+        "after.cell",
+        r"step\(\) gives reward with shape \(5,\); it must be a scalar",
+    ),
+    Mistake(
+        ENV,
+        "State(jnp.append(moved, state.cell[MAX_AGENTS])",
+        "State(jnp.append(moved, 1.0)",
+        r"step\(\) returned a state of another type than reset\(\): float32 \(5,\) in .cell instead of int32 \(5,\)",
+    ),
     Mistake(ENV, OBSERVED, "        return dict(", r"observe\(\) returned a dict; it must return a refil.types.Observation"),
     Mistake(ENV, "            present=present,\n", "            present=None,\n", r"observe\(\) gives no present"),
-    Mistake(ENV, "present=present,\n", "present=present.astype(float),\n", r"gives present of type float32; it must be of bool"),
-    Mistake(ENV, "jnp.where(present[:, None], features, 0.0)", "jnp.where(present[:, None], features / 0.0, 0.0)",
-            r"observe\(\) gives (nan|inf) in feature \d"),
+    Mistake(
+        ENV, "present=present,\n", "present=present.astype(float),\n", r"gives present of type float32; it must be of bool"
+    ),
+    Mistake(
+        ENV,
+        "jnp.where(present[:, None], features, 0.0)",
+        "jnp.where(present[:, None], features / 0.0, 0.0)",
+        r"observe\(\) gives (nan|inf) in feature \d",
+    ),
     Mistake(ENV, "reward=-0.1 +", "reward=jnp.log(-1.0) +", r"step\(\) gives reward nan at step 0 of task '2 agents'"),
-    Mistake(ENV, "available=agents[:, None] | (jnp.arange(3) == 1)", "available=jnp.zeros((MAX_AGENTS, 3), bool)",
-            r"agent 0 has no available action at step 0"),
-    Mistake(ENV, "        solved = after", "        if after.arrived == 2:\n            pass\n        solved = after",
-            r"step\(\) failed at .*beacon.py:\d+ in step\(\): TracerBoolConversionError: Attempted boolean conversion"),
-    Mistake(ENV, "state.cell[:MAX_AGENTS] + actions - 1", "state.cell + actions - 1",
-            r"step\(\) failed at .*beacon.py:\d+ in step\(\): TypeError: add got incompatible shapes"),
-    Mistake(ENV, "    cells: PositiveInt = 5 ", "    cells: PositiveInt ", r"every option in Config needs a default; cells has none"),
+    Mistake(
+        ENV,
+        "available=agents[:, None] | (jnp.arange(3) == 1)",
+        "available=jnp.zeros((MAX_AGENTS, 3), bool)",
+        r"agent 0 has no available action at step 0",
+    ),
+    Mistake(
+        ENV,
+        "        solved = after",
+        "        if after.arrived == 2:\n            pass\n        solved = after",
+        r"step\(\) failed at .*beacon.py:\d+ in step\(\): TracerBoolConversionError: Attempted boolean conversion",
+    ),
+    Mistake(
+        ENV,
+        "state.cell[:MAX_AGENTS] + actions - 1",
+        "state.cell + actions - 1",
+        r"step\(\) failed at .*beacon.py:\d+ in step\(\): TypeError: add got incompatible shapes",
+    ),
+    Mistake(
+        ENV, "    cells: PositiveInt = 5 ", "    cells: PositiveInt ", r"every option in Config needs a default; cells has none"
+    ),
     Mistake(ENV, "MAX_AGENTS = 4", "MAX_AGENTS = 4 +", r"importing .*beacon.py failed at .*beacon.py:\d+: SyntaxError"),
-    Mistake(ENV, "Outcome(reward=", "Outcome(metrics={\"far\": 1.0}, reward=", r"gives metrics \('far',\), metric_names is \(\)"),
+    Mistake(ENV, "Outcome(reward=", 'Outcome(metrics={"far": 1.0}, reward=', r"gives metrics \('far',\), metric_names is \(\)"),
     Mistake(LOSS, TD_LOSS, TD_LOSS + "[0]", r"loss\(\) returned an array of shape \(\); it must return \(loss, metrics\)"),
-    Mistake(LOSS, TD_LOSS, "    return td_targets.mean(axis=0), {}", r"loss\(\) returned a loss with shape .*it must be a scalar"),
-    Mistake(LOSS, TD_LOSS, TD_LOSS.replace("return ", "value, metrics = ") + "\n    return value, metrics | {'env_steps': value}",
-            r"loss\(\) returned a metric 'env_steps'; refil logs"),
-    Mistake(LOSS, TD_LOSS, TD_LOSS.replace("return ", "value, _ = ") + "\n    return value, {'q': q}", r"metric 'q' with shape"),
-    Mistake(LOSS, "key: PRNGKeyArray, config: Config", "config: Config", r"loss\(\) is called with \(model, target_model, batch, key\)"),
+    Mistake(
+        LOSS, TD_LOSS, "    return td_targets.mean(axis=0), {}", r"loss\(\) returned a loss with shape .*it must be a scalar"
+    ),
+    Mistake(
+        LOSS,
+        TD_LOSS,
+        TD_LOSS.replace("return ", "value, metrics = ") + "\n    return value, metrics | {'env_steps': value}",
+        r"loss\(\) returned a metric 'env_steps'; refil logs",
+    ),
+    Mistake(
+        LOSS, TD_LOSS, TD_LOSS.replace("return ", "value, _ = ") + "\n    return value, {'q': q}", r"metric 'q' with shape"
+    ),
+    Mistake(
+        LOSS,
+        "key: PRNGKeyArray, config: Config",
+        "config: Config",
+        r"loss\(\) is called with \(model, target_model, batch, key\)",
+    ),
     Mistake(LOSS, "return optax.chain(", "return (", r"optimizer\(\) returned a tuple of 2; it must return an optax optimizer"),
     Mistake(LOSS, "(1 - step) * old + step * new, target, model)", "old, target)[0]", r"target_update\(\).*"),
     Mistake(LOSS, "    return Method(", "    return dict(", r"build\(\) returned a dict; it must return a refil.types.Method"),
     Mistake(LOSS, "batch.valid_agents)", "batch.valid)", r"loss\(\) failed at .*iql_lambda.py:\d+ in loss\(\)"),
     Mistake(UTILITY, HEAD, HEAD + "[..., :2]", r"q_values\(\) of MinGruUtility returned shape .* = \(1, 2, 4, 3\)"),
-    Mistake(UTILITY, RECUR, "        return state", r"recur\(\) of MinGruUtility returned an array of shape .*; it must return"),
+    Mistake(
+        UTILITY, RECUR, "        return state", r"recur\(\) of MinGruUtility returned an array of shape .*; it must return"
+    ),
     Mistake(UTILITY, "    def initial_state", "    def start", r"MinGruUtility has recur\(\) but no initial_state\(\)"),
     Mistake(UTILITY, "jnp.zeros((*batch, ", "jnp.zeros((", r"initial_state\(\) of MinGruUtility returned shape \(64,\)"),
-    Mistake(UTILITY, "last_action_dim: int = eqx.field(static=True)", "last_action_dim: int", r"the model has int32 in .utility.last_a"),
-    Mistake(UTILITY, "    return Model(utility, mixing", "    return (utility, mixing", r"init\(\) returned a tuple of 2, which has no"),
+    Mistake(
+        UTILITY,
+        "last_action_dim: int = eqx.field(static=True)",
+        "last_action_dim: int",
+        r"the model has int32 in .utility.last_a",
+    ),
+    Mistake(
+        UTILITY,
+        "    return Model(utility, mixing",
+        "    return (utility, mixing",
+        r"init\(\) returned a tuple of 2, which has no",
+    ),
     Mistake(MIXER, ".sum(axis=(0, -1))", ".sum(axis=-1)", r"value of WeightedVdn must return \[\*batch\]"),
     Mistake(MIXER, ".astype(jnp.float32), ()", ".astype(jnp.float32)[0], ()", r"context of WeightedVdn must return a pair"),
 ]
@@ -120,7 +191,9 @@ def attempt(mistake: Mistake, folder: Path) -> Attempt:
             code = stop.code or 0
         except BaseException as error:
             code, _ = type(error).__name__, printed.write(str(error))
-    left = [str(path.relative_to(folder)) for path in folder.rglob("*") if path != extension and "__pycache__" not in path.parts]
+    left = [
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path != extension and "__pycache__" not in path.parts
+    ]
     return Attempt(code, printed.getvalue().strip(), left)
 
 

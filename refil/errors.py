@@ -25,7 +25,12 @@ def user_code(what: str) -> Iterator[None]:
     except RefilError:
         raise
     except Exception as error:
-        raise RefilError(f"{what} failed{_place(error)}: {_message(error)}") from error
+        raise RefilError(failure(what, error)) from error
+
+
+def failure(what: str, error: Exception) -> str:
+    """Return a sentence about an exception: the place in the user's own code, its type and its message."""
+    return str(error) if isinstance(error, RefilError) else f"{what} failed{_place(error)}: {_message(error)}"
 
 
 def _place(error: Exception) -> str:

@@ -66,9 +66,7 @@ def _check_tasks(env: Env, name: str) -> None:
         raise RefilError(f"{name}: task_names has {', '.join(map(repr, repeated))} more than once")
     for leaf in jax.tree.leaves(env.tasks):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not leaf.shape:
-            raise RefilError(
-                f"{name}: tasks holds {kind(leaf)}; it must hold arrays with a row per task, as jnp.array([2, 3])"
-            )
+            raise RefilError(f"{name}: tasks holds {kind(leaf)}; it must hold arrays with a row per task, as jnp.array([2, 3])")
         if len(leaf) != len(names):
             raise RefilError(f"{name}: tasks has {len(leaf)} rows, task_names has {len(names)}")
 

@@ -61,9 +61,8 @@ def _check_acting(setup: Setup, model: Any, batch: EpisodeBatch, name: str) -> N
     spec, kind_name = setup.env.spec, type(model.utility).__name__
     obs = jax.eval_shape(lambda batch: jax.tree.map(lambda leaf: leaf[:, 0], batch.observations), batch)
     obs = jax.eval_shape(_with_key, obs, key_shape())
-    encoded = trace(
-        f"{name}: encode() of {kind_name}", lambda model, obs: model.utility.encode(obs, obs.visible[None]), model, obs
-    )
+    encode = f"{name}: encode() of {kind_name}"
+    encoded = trace(encode, lambda model, obs: model.utility.encode(obs, obs.visible[None]), model, obs)
     for leaf in jax.tree.leaves(encoded):
         if leaf.shape[:1] != (1,):
             axes = "[views, *batch, agents, ...]"

@@ -30,7 +30,7 @@ LAYERS = [
     ["refil.storage"],
     ["refil.training.trainer", "refil.viewer", "refil.plots"],
     ["refil.experiments", "refil.environment", "refil.team"],
-    ["refil.api"],
+    ["refil.api", "refil.checks"],
     ["refil.cli"],
     ["refil.__main__"],
 ]
@@ -38,7 +38,6 @@ LAYERS = [
 PLUGINS = ("refil/methods", "refil/envs/starcraft/sim/units", "refil/envs/starcraft/scripts", "refil/examples")
 TESTED_ELSEWHERE = {
     "types": "tests/test_envs.py",
-    "errors": "tests/test_api.py",
     "environment": "tests/test_api.py",
     "scene": "tests/viewer/test_export.py",
     "envs/starcraft/config": "tests/envs/starcraft/test_env.py",

@@ -88,10 +88,12 @@ def as_floats(values: np.ndarray) -> jax.Array:
 
 
 def random_order(spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an order of agents, and of all entities with the agents in front."""
+    """Return an order of agents, and of all entities with the agents in front; another one than that of the slots."""
     draw = np.random.default_rng(seed)
     agents = draw.permutation(spec.agents)
-    return agents, np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+    order = np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+    is_same = (order == np.arange(spec.entities)).all() and spec.entities > 2
+    return random_order(spec, seed + 1) if is_same else (agents, order)
 
 
 def permuted(obs: Any, agents: np.ndarray, entities: np.ndarray) -> Any:

@@ -158,7 +158,8 @@ def every_agent_has_an_action(subject: Subject) -> str:
 def absent_entities_are_padding(subject: Subject) -> str:
     """Absent entities have features of zero, are neither visible nor alive, and see nothing."""
     obs = subject.obs
-    absent, full_view = ~obs.present, obs.full_view
+    absent = ~obs.present
+    full_view = obs.present[:, : subject.env.spec.agents, None] & obs.present[:, None, :]
     if not absent.any():
         raise NotApplicable("all entities are always present")
     if (obs.entities[absent] != 0).any():

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from refil.errors import RefilError, user_code
@@ -39,7 +38,7 @@ def build(module: Any, name: str, *given: Any) -> Any:
         return module.build(*given)
 
 
-def check_parameters(name: str, what: str, function: Callable[..., Any], given: tuple[str, ...]) -> None:
+def check_parameters(name: str, what: str, function: Any, given: tuple[str, ...]) -> None:
     """Raise if a function cannot be called with this number of arguments."""
     if not callable(function):
         raise RefilError(f"{name}: {what} is {kind(function)}, not a function")

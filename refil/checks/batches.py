@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from refil.training.devices import jit_quickly
 from refil.training.replay import buffer
 from refil.types import EpisodeBatch, Observation, Outcome, Spec, Trajectory
 
@@ -146,11 +147,15 @@ def layouts(spec: Spec, seed: int, episodes: int = EPISODES, time: int = TIME) -
     steps = batch.actions, batch.rewards, batch.terminated, batch.valid
     trajectories = Trajectory(obs, *steps, batch.valid[:, 0], jnp.zeros(episodes, jnp.int32), words)
     plan = buffer.first_fit(trajectories.valid)
-    rows = int(plan.row.max()) + 1
-    if rows == episodes:  # nothing is shared
+    size = buffer.PackSize(episodes * (time + 1) - 1, episodes - 1)
+    if not buffer.fits(plan, size):
         return layouts(spec, seed + 1, episodes, time)
-    size = buffer.PackSize(int(plan.length.sum()) + 2, rows)
-    padded, packed = (buffer.rebuild_batch(RecordedEnv(spec), trajectories, plan, each) for each in (None, size))
+
+    def rebuild(trajectories: Trajectory, plan: buffer.PackPlan) -> tuple[EpisodeBatch, EpisodeBatch]:
+        env = RecordedEnv(spec)
+        return buffer.rebuild_batch(env, trajectories), buffer.rebuild_batch(env, trajectories, plan, size)
+
+    padded, packed = jit_quickly(rebuild)(trajectories, plan)
     return padded, packed, np.asarray(plan.length)
 
 

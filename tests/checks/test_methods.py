@@ -21,12 +21,15 @@ CONFIG = iql_attention.Config(size=8, heads=2, memory=4)
 def usual_lambda_targets(batch, next_values, discount=0.99, lambda_=0.8):
     """Return TD(lambda) targets as they are usually written: from the end of the row, with a mask."""
     rewards, ends, valid = batch.rewards[..., None], batch.terminated[..., None], batch.valid[..., None]
-    later, found = jnp.zeros_like(next_values[:, 0]), []
-    for time in reversed(range(next_values.shape[1])):
-        one_step = rewards[:, time] + (1 - lambda_) * discount * jnp.where(ends[:, time], 0.0, next_values[:, time])
-        later = lambda_ * discount * later + jnp.where(valid[:, time], one_step, 0.0)
-        found.append(later)
-    return jax.lax.stop_gradient(jnp.stack(found[::-1], axis=1))
+    one_step = rewards + (1 - lambda_) * discount * jnp.where(ends, 0.0, next_values)
+
+    def step(later, now):
+        target = lambda_ * discount * later + now
+        return target, target
+
+    masked = jnp.moveaxis(jnp.where(valid, one_step, 0.0), 1, 0)
+    found = jax.lax.scan(step, jnp.zeros_like(masked[0]), masked, reverse=True)[1]
+    return jax.lax.stop_gradient(jnp.moveaxis(found, 0, 1))
 
 
 def lambda_loss(targets):

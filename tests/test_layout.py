@@ -39,6 +39,7 @@ PLUGINS = ("refil/methods", "refil/envs/starcraft/sim/units", "refil/envs/starcr
 TESTED_ELSEWHERE = {
     "types": "tests/test_envs.py",
     "environment": "tests/test_api.py",
+    "checks/episodes": "tests/checks/test_environments.py",
     "scene": "tests/viewer/test_export.py",
     "envs/starcraft/config": "tests/envs/starcraft/test_env.py",
     "envs/starcraft/scene": "tests/envs/starcraft/test_env.py",

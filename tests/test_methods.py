@@ -90,7 +90,7 @@ def test_actions_of_absent_agents_change_nothing(name, kind):
     methods.absent_agents_get_no_credit(subject(name, kind), 1)
 
 
-@every_case
+@pytest.mark.parametrize(("name", "kind"), marked_slow(CASES, fast=("qtran",)))  # tests/training/replay packs those of REFIL
 def test_packing_changes_neither_loss_nor_gradient(name, kind):
     methods.packed_equals_padded(subject(name, kind), 5)
 

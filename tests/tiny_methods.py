@@ -16,6 +16,7 @@ from refil.types import EpisodeBatch, Method, Spec
 __all__ = ["EPISODES", "TIME", "as_floats", "random_batch"]  # for tests of methods
 METHODS = plugins.names("refil.methods")
 SPECS = [Spec(2, 2, 3, 2, TIME), Spec(3, 5, 4, 5, TIME, target_actions=3)]
+SUBJECTS: dict[Method, Subject] = {}  # methods share what is compiled
 FEED_FORWARD, RECURRENT = KINDS = ["feed-forward, linear", "recurrent, attention"]
 
 # Both kinds where the paper uses both: StarCraft's baselines are recurrent with attention in the mixing network.
@@ -56,12 +57,12 @@ def small(name: str, kind: str, spec: Spec, **changes) -> Method:
 def subject(name: str, kind: str, entities: int = 5, **changes) -> Subject:
     """Return a small method to check."""
     communicates = getattr(plugins.load("refil.methods", name), "COMMUNICATES", False)
-    return Subject(*built(name, kind, entities, **changes), communicates)
+    method, spec = built(name, kind, entities, **changes)
+    return _subject_of(method, spec, communicates)
 
 
-@cache
-def _subject_of(method: Method) -> Subject:
-    return Subject(method, SPECS[1])
+def _subject_of(method: Method, spec: Spec = SPECS[1], communicates: bool = False) -> Subject:
+    return SUBJECTS.setdefault(method, Subject(method, spec, communicates))
 
 
 def two_models(method: Method, seed: int) -> tuple:

@@ -108,7 +108,7 @@ def permuting_entities_permutes_utilities(subject: Subject, seed: int) -> str:
     agents, order = batches.random_order(subject.spec, seed)
     q = subject.q_values(model, batch, key)
     if largest_difference(q, subject.q_values(model, batch, jax.random.key(seed + 1))) > 0:
-        raise NotApplicable("the utility samples, so agents differ by chance")
+        raise NotApplicable("the utility samples, so agents differ randomly")
     other = batches.permuted(batch.observations, agents, order)
     same = subject.q_values(model, replace(batch, observations=other), key)
     if (found := largest_difference(same, q[:, :, agents])) > CLOSE:

@@ -21,13 +21,13 @@ def check_env(env: Any, name: str) -> None:
     _check_members(env, name)
     _check_spec(env.spec, name)
     _check_tasks(env, name)
-    _check_names(env, name)
     task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf)[1:], jnp.result_type(leaf)), env.tasks)
     state = trace(f"{name}: reset()", env.reset, task, key_shape())
     if not jax.tree.leaves(state):
         raise RefilError(f"{name}: reset() returned {kind(state)}; a state is any pytree that holds arrays")
     _check_observation(env, trace(f"{name}: observe()", env.observe, state), name)
     _check_step(env, state, name)
+    _check_names(env, name)
 
 
 def _check_members(env: Any, name: str) -> None:

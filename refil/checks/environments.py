@@ -137,7 +137,7 @@ def targets_are_visible(subject: Subject) -> str:
     if obs.targeting_action is None or not subject.env.spec.target_actions:
         raise NotApplicable("no action is aimed at an entity")
     aimed = obs.targeting_action[:, None, :]
-    can_target = np.take_along_axis(obs.available, np.maximum(aimed, 0).repeat(subject.env.spec.agents, 1), axis=-1) & (
+    can_target = np.take_along_axis(np.asarray(obs.available), np.maximum(aimed, 0).repeat(subject.env.spec.agents, 1), axis=-1) & (
         aimed >= 0
     )
     if (hidden := can_target & ~obs.visible).any():
@@ -181,8 +181,8 @@ def observations_follow_the_slots(subject: Subject) -> str:
 
 def names_match_the_spec(subject: Subject) -> str:
     """There is a name for every feature and every action."""
-    given = {name: getattr(subject.env, name, None) for name in ("feature_names", "action_names")}
-    if missing := [name for name, names in given.items() if names is None]:
+    given = {name: getattr(subject.env, name, ()) for name in ("feature_names", "action_names")}
+    if missing := [name for name, names in given.items() if not names]:
         raise NotApplicable(f"the environment has no {' and no '.join(missing)}")
     for (name, names), size in zip(given.items(), (subject.env.spec.features, subject.env.spec.actions), strict=True):
         if len(names) != size or len(set(names)) != size:

@@ -131,6 +131,7 @@ def with_garbage(batch: EpisodeBatch, seed: int) -> EpisodeBatch:
 def with_other_absent_actions(batch: EpisodeBatch, actions: int) -> EpisodeBatch:
     """Return the batch with other actions and other available actions of absent agents."""
     obs = batch.observations
+    assert obs.last_action is not None
     absent = ~obs.agent_present
     others = jnp.where(absent[:, :-1], (batch.actions + 1) % actions, batch.actions)
     first = jnp.full_like(others[:, :1], -1)

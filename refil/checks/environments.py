@@ -136,10 +136,9 @@ def targets_are_visible(subject: Subject) -> str:
     obs = subject.obs
     if obs.targeting_action is None or not subject.env.spec.target_actions:
         raise NotApplicable("no action is aimed at an entity")
-    aimed = obs.targeting_action[:, None, :]
-    can_target = np.take_along_axis(np.asarray(obs.available), np.maximum(aimed, 0).repeat(subject.env.spec.agents, 1), axis=-1) & (
-        aimed >= 0
-    )
+    aimed = np.asarray(obs.targeting_action)[:, None, :]
+    actions = np.maximum(aimed, 0).repeat(subject.env.spec.agents, 1)
+    can_target = np.take_along_axis(np.asarray(obs.available), actions, axis=-1) & (aimed >= 0)
     if (hidden := can_target & ~obs.visible).any():
         raise CheckFailed(
             f"{hidden.sum()} of {can_target.sum()} available targets are not visible to the agent that may choose them"

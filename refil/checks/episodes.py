@@ -15,7 +15,7 @@ from refil.training.devices import jit_quickly
 from refil.types import Env, Observation, Spec, Trajectory
 
 BYTES = 2e8  # of observations, at most
-MAX_EPISODES, SAMPLES = 64, 64
+MAX_EPISODES, SAMPLES = 40, 64
 
 
 @dataclass(frozen=True)

@@ -42,5 +42,5 @@ def summarize(trajectories: Trajectory) -> EvalResult:
     """Return the means over recorded episodes."""
     valid = trajectories.valid
     returns = jnp.where(valid, trajectories.rewards, 0.0).sum(axis=-1)
-    lengths, metrics = valid.sum(axis=-1), {name: total.mean(axis=-1) for name, total in trajectories.metrics.items()}
-    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), lengths.mean(axis=-1), metrics)
+    metrics = {name: total.mean(axis=-1) for name, total in trajectories.metrics.items()}
+    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1), metrics)

@@ -58,6 +58,10 @@ def _exit_code(arguments: list[str]) -> ExitCode:
     try:
         _run(arguments)
     except RefilError as error:
+        if os.environ.get("REFIL_TRACEBACK"):
+            import traceback
+
+            traceback.print_exc()
         _complain(str(error))
         return 2
     except SystemExit as stop:

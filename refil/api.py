@@ -86,6 +86,8 @@ def train(
     trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
+    if config.has_user_code:
+        config.build(dry_run=True)  # raises before anything is written
     model = None if init is None else init.model
     if init is not None:
         initial.check(model, config.build(), init.name)

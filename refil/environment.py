@@ -61,6 +61,16 @@ class Environment:
         """The names of all tasks."""
         return self.core.task_names
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the entity features; numbers if the environment has no names."""
+        return tuple(getattr(self.core, "feature_names", (f"feature {number}" for number in range(self.spec.features))))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions; numbers if the environment has no names."""
+        return tuple(getattr(self.core, "action_names", (f"action {number}" for number in range(self.spec.actions))))
+
     def reset(self, key: PRNGKeyArray, task: str | int | Int[Array, ""] | None = None) -> tuple[EnvState, Observation]:
         """Start an episode of the given task, by name or number, or of one sampled from the key."""
         key_task, key_reset = jax.random.split(key)
@@ -101,6 +111,7 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
     `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
     """
     module = plugins.load(ENVS, env)
-    core = module.build(settings.from_json(module.Config(), options, ("env",)))
+    defaults = contracts.default_options(module, env, ("config",))
+    core = contracts.build(module, env, settings.from_json(defaults, options, ("env",)))
     contracts.check_env(core, env)
     return Environment(MaskDead(core) if mask_dead else core, env)

@@ -8,11 +8,13 @@ import hashlib
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from refil.errors import RefilError
+from refil.errors import RefilError, user_code
 
 TRUSTED = "REFIL_TRUSTED"  # environment variable for hashes that cannot be stored; subprocesses inherit it
 
@@ -113,12 +115,18 @@ def _run(path: Path, source: bytes, sha256: str) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look up the module that defines them
     try:
-        exec(program, module.__dict__)  # errors in the user's file propagate with their traceback
-    except ModuleNotFoundError as error:
-        del sys.modules[module.__name__]
-        advice = "a plug-in is a single file, and code that several share belongs in an installed package"
-        raise RefilError(f"{path} imports {error.name}, which is not installed; {advice}") from error
+        with user_code(f"importing {path}"), _explained_imports(path):
+            exec(program, module.__dict__)
     except BaseException:
         del sys.modules[module.__name__]
         raise
     return module
+
+
+@contextmanager
+def _explained_imports(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        advice = "a plug-in is a single file, and code that several share belongs in an installed package"
+        raise RefilError(f"{path} imports {error.name}, which is not installed; {advice}") from error

@@ -154,3 +154,26 @@ def test_the_examples_train(method, pack):
     run = refil.train(f"{EXAMPLES}/beacon.py", method=f"{EXAMPLES}/{method}.py", method_options=options, **quick)
     assert run.metrics[-1]["updates"] > 0
     assert np.isfinite(run.metrics[-1]["loss"])
+
+
+@pytest.mark.slow
+def test_metrics_of_an_environment_are_logged_with_evaluations(tmp_path):
+    path = tmp_path / "measured.py"
+    with open(f"{EXAMPLES}/beacon.py") as file:
+        text = file.read().replace("won=solved)", 'won=solved, metrics={"arrived": after.arrived})')
+    path.write_text(text.replace("    action_names:", '    metric_names: tuple[str, ...] = ("arrived",)\n    action_names:'))
+    options = {"size": 8, "heads": 2}
+    run = refil.train(str(path), method="vdn_attention", method_options=options, out=tmp_path / "run", **QUICK)
+    evaluated = [line for line in run.metrics if "win_rate" in line]
+    assert evaluated
+    assert all(0 <= line["metrics.arrived"] <= 8 * 4 for line in evaluated)
+    assert not any("metrics.arrived" in line for line in run.metrics if "win_rate" not in line)
+
+
+def test_a_broken_environment_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "broken.py"
+    with open(f"{EXAMPLES}/beacon.py") as file:
+        path.write_text(file.read().replace("actions=3, horizon", "actions=5, horizon"))
+    with pytest.raises(RefilError, match=r"broken.py: observe\(\) gives available for 3 actions, spec.actions is 5"):
+        refil.train(str(path), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

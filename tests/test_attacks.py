@@ -1,6 +1,9 @@
 """A sample of the attacks in benchmarks/."""
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,18 @@ def test_a_bad_command_line_is_refused_in_a_sentence_and_leaves_nothing_behind(f
 
 def test_the_attack_notices_commands_that_are_not_refused(folder):
     assert ATTACK.attack("list", folder).faults[0] == "exit code 0"
+
+
+def test_broken_extensions_are_refused_in_one_sentence():
+    script = BENCHMARKS / "attack_extensions.py"
+    env = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
+    result = subprocess.run(
+        [sys.executable, str(script), "--every", "7"],
+        cwd=BENCHMARKS.parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "7 of 7 mistakes were named in one sentence" in result.stdout

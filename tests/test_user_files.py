@@ -104,6 +104,7 @@ def test_a_file_that_cannot_be_loaded_is_refused(tmp_path, text, message):
     assert not [name for name in set(sys.modules) - before if name.startswith("refil_user")]
 
 
-def test_errors_in_the_file_keep_their_traceback(tmp_path):
-    with pytest.raises(ZeroDivisionError):
-        user_files.load(write(tmp_path / "mine.py", "1 / 0"))
+def test_errors_in_the_file_name_its_line_and_keep_their_cause(tmp_path):
+    with pytest.raises(RefilError, match=r"importing .*mine.py failed at .*mine.py:2: ZeroDivisionError") as caught:
+        user_files.load(write(tmp_path / "mine.py", "x = 1\n1 / 0"))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -24,7 +24,7 @@ def check(config: RunConfig) -> Setup:
 
     with _flags.flags_in_errors(config):
         config.configure()
-        setup = config.build()
+        setup = config.build(dry_run=True)
         devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
     return setup
 

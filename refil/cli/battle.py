@@ -22,7 +22,11 @@ HELP = f"""Let scripted allies fight the simulator's enemies; print statistics o
 
     refil battle --allies 3s5z --enemies 3s6z --script focus
 
-Armies are numbers and letters: {scenarios.LETTERS}."""
+Armies are numbers and letters: {scenarios.LETTERS}.
+
+A placement is a JSON file with units at exact positions and, optionally, the actions of the allies at every step:
+{{"units": [{{"team": "ally", "type": "marine", "x": 12, "y": 16}}, ...], "actions": [["target 1"], ["north"], ...]}}.
+docs/environments.md lists unit types and action words."""
 
 ENVS, SCRIPTS = "refil.envs", "refil.envs.starcraft.scripts"
 MAX_SHOWN = 5  # battles on a replay page

@@ -79,20 +79,38 @@ class RunConfig:
         flags.configure(self.train.precision, self.train.deterministic)
 
     def build_env(self) -> Env:
-        """Build the environment."""
-        env = plugins.load(ENVS, self.env.name, self.env.sha256).build(self.env.options)
+        """Build the environment and check its contract."""
+        env = contracts.build(plugins.load(ENVS, self.env.name, self.env.sha256), self.env.name, self.env.options)
+        contracts.check_env(env, self.env.name)
         return MaskDead(env) if self.train.mask_dead else env
 
-    def build(self) -> Setup:
-        """Build the environment and the method, and check that all sizes fit."""
+    def build(self, dry_run: bool = False) -> Setup:
+        """Build the environment and the method, and check that all sizes fit.
+
+        `dry_run` also traces an update and plays a few steps where the environment or the method is a user's file.
+        """
         env = self.build_env()
-        contracts.check_env(env, self.env.name)
         if self.train.steps < env.spec.horizon:
             raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
         replay_config.check(self.algorithm, self.train)
-        method = plugins.load(METHODS, self.method.name, self.method.sha256).build(self.method.options, env.spec)
+        module = plugins.load(METHODS, self.method.name, self.method.sha256)
+        method = contracts.build(module, self.method.name, self.method.options, env.spec)
         contracts.check_method(method, self.method.name)
-        return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        setup = Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        if dry_run and self.has_user_code:
+            self._try_out(setup)
+        return setup
+
+    @property
+    def has_user_code(self) -> bool:
+        """Whether the environment or the method is a user's file."""
+        return contracts.is_user_file(self.env.name) or contracts.is_user_file(self.method.name)
+
+    def _try_out(self, setup: Setup) -> None:
+        if algorithm_name(self.method.name) == "replay":
+            contracts.check_learning(setup, self.method.name)
+        if contracts.is_user_file(self.env.name):
+            contracts.dry_run(setup.env, self.env.name)
 
     def algorithm_module(self) -> Any:
         """Return the module that trains the method."""
@@ -129,10 +147,12 @@ def default_like(config: RunConfig, method: str | None = None) -> RunConfig:
 
 def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
     env_module, method_module = plugins.load(ENVS, *env), plugins.load(METHODS, *method)
+    env_options = contracts.default_options(env_module, env[0], ("config",))
+    method_options = contracts.default_options(method_module, method[0], ("config", "spec"))
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
     return RunConfig(
-        env=Choice(env[0], env_module.Config(), env[1]),
-        method=Choice(method[0], settings.apply_defaults(method_module.Config(), env_defaults), method[1]),
+        env=Choice(env[0], env_options, env[1]),
+        method=Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
         algorithm=settings.apply_defaults(ReplayConfig(), env_defaults),
         train=settings.apply_defaults(TrainConfig(), env_defaults),
     )

@@ -22,6 +22,8 @@ OPTIONS: dict[str, Option] = {
     "xla_gpu_dot_merger_threshold_mb": 4,  # merged larger products have to be copied apart again
 }
 
+QUICK: dict[str, Option] = {"xla_backend_optimization_level": 0}
+
 
 class Devices:
     """The largest number of devices that divides the number of seeds."""
@@ -53,6 +55,11 @@ class Devices:
 def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
     """Apply `jax.jit` with compiler options that make training faster."""
     return jax.jit(function, compiler_options=supported_options(), **options)
+
+
+def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Apply `jax.jit` with few optimizations on a CPU, for programs that run for moments and would compile for seconds."""
+    return jax.jit(function, compiler_options=QUICK if jax.default_backend() == "cpu" else {})
 
 
 def compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:

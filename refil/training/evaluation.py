@@ -11,11 +11,12 @@ from refil.types import Env, Trajectory
 
 
 class EvalResult(eqx.Module):
-    """Means over the episodes of each seed, or of each task and seed."""
+    """Means over the episodes of each seed, or of each task and seed; `metrics` are those of the environment's outcomes."""
 
     win_rate: Float[Array, "*tasks seeds"]
     return_mean: Float[Array, "*tasks seeds"]
     length_mean: Float[Array, "*tasks seeds"]
+    metrics: dict[str, Float[Array, "*tasks seeds"]]
 
 
 def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"], epsilon: float = 0.0) -> EvalResult:
@@ -41,4 +42,5 @@ def summarize(trajectories: Trajectory) -> EvalResult:
     """Return the means over recorded episodes."""
     valid = trajectories.valid
     returns = jnp.where(valid, trajectories.rewards, 0.0).sum(axis=-1)
-    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1))
+    metrics = {name: total.mean(axis=-1) for name, total in trajectories.metrics.items()}
+    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1), metrics)

@@ -184,8 +184,9 @@ class Trainer:
             line |= {name: values[row].item() for name, values in scalars.items()}
             updates = counts.updates_since_log[row]
             line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
-            if eval_due[row]:
+            if results is not None and eval_due[row]:
                 line |= {name: getattr(results, name)[row].item() for name in EVALUATED}
+                line |= {f"metrics.{name}": means[row].item() for name, means in results.metrics.items()}
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.write(lines)
         return replace(state, counters=self.mark_logged(state.counters))

@@ -1,5 +1,6 @@
 """Evaluation of teams in an environment that counts its steps."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -7,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil import rollout as rollouts
 from refil.nn.utilities import team_policy, team_state
 from refil.plugins import load
 from refil.rollout import rollout
 from refil.training import evaluation
 from tests import tiny_envs
+from tests.training.contracts.test_env import Changed
 
 ENV = tiny_envs.build(tiny_envs.Config(horizon=4))
 KEYS = jax.random.split(jax.random.key(1))
@@ -53,3 +56,16 @@ def test_evaluation_is_the_same_for_the_same_key_and_differs_with_random_actions
     np.testing.assert_array_equal(random.length_mean, one.length_mean)  # the same tasks, whose lengths do not depend on actions
     # Tasks of 2 steps are always won, those of 1 and 3 steps half of the time, and the fourth one never.
     np.testing.assert_allclose(random.win_rate, 0.5, atol=0.2)
+
+
+def test_metrics_of_outcomes_are_summed_over_steps_and_averaged_over_episodes():
+    def step(state, actions, key):
+        after, outcome = ENV.step(state, actions, key)
+        return after, replace(outcome, metrics={"half": outcome.reward / 2, "steps": jnp.int32(1)})
+
+    env, tasks = Changed({"step": step, "metric_names": ("half", "steps")}), jnp.array([[0, 1], [2, 3]])
+    played = jax.jit(lambda: rollout(env, rollouts.no_policy, (), tasks, KEYS))()
+    np.testing.assert_allclose(played.metrics["half"], [[0.5, 1.5], [3, 5]])  # steps pay 1, 2, 3, 4 up to the end
+    found = evaluation.summarize(played).metrics
+    np.testing.assert_allclose(found["half"], [1, 4])
+    np.testing.assert_allclose(found["steps"], [1.5, 3.5])

@@ -66,9 +66,8 @@ def play(setup: Setup, state: TrainState) -> Trajectory:
 def _play(setup: Setup, team: Any, counts: Counters) -> Trajectory:
     policy = team_policy(team, epsilon(setup, counts))
     policy_state = team_state(team, setup.train.envs, setup.env.spec.agents)
-    return rollout_random_tasks(
-        setup.env, policy, policy_state, setup.train.envs, derive_keys(counts.seed, PLAY, counts.episodes)
-    )
+    keys = derive_keys(counts.seed, PLAY, counts.episodes)
+    return replace(rollout_random_tasks(setup.env, policy, policy_state, setup.train.envs, keys), metrics={})
 
 
 def rollout_shapes(setup: Setup, state: TrainState) -> Trajectory:

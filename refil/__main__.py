@@ -1,16 +1,22 @@
 """The `refil` command: finds the command asked for and passes it the remaining arguments."""
 
+import contextlib
+import errno
+import io
 import os
 import sys
+from typing import Any
 
-from refil import plugins
-from refil.errors import RefilError
-
+ExitCode = int | str | None
 COMMANDS = "refil.cli"
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE, errno.EBADF)  # what a full or closed stream raises
+NO_WINDOWS = "Windows is not supported, since it lacks the file locks and signals that refil needs; use its Subsystem for Linux"
 
 
 def usage() -> str:
     """Return the list of all commands."""
+    from refil import plugins
+
     names = plugins.names(COMMANDS)
     lines = [f"  {name:<{max(map(len, names))}}  {plugins.summary(COMMANDS, name)}" for name in names]
     return "\n".join(
@@ -29,35 +35,107 @@ def usage() -> str:
 
 def main() -> None:
     """Run one command; errors that the user can fix are one line and exit code 2."""
-    arguments = sys.argv[1:]
+    _prepare_streams()
+    if sys.platform == "win32":
+        _complain(NO_WINDOWS)
+        sys.exit(2)
+    try:
+        from refil.cli import _signals  # first: from now on, Ctrl-C gives no traceback
+
+        with _signals.watched(lambda number: _signals.stop()):
+            code = _exit_code(sys.argv[1:])
+            code = _flush(code)
+    except KeyboardInterrupt:
+        _complain("stopped")
+        code = 130
+    if code:
+        sys.exit(code)
+
+
+def _exit_code(arguments: list[str]) -> ExitCode:
+    from refil.errors import RefilError
+
+    try:
+        _run(arguments)
+    except RefilError as error:
+        if os.environ.get("REFIL_TRACEBACK"):
+            import traceback
+
+            traceback.print_exc()
+        _complain(str(error))
+        return 2
+    except SystemExit as stop:
+        return stop.code
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        return _report_lost_output(error)
+    return 0
+
+
+def _run(arguments: list[str]) -> None:
+    from refil import plugins
+    from refil.errors import RefilError
+
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
         return
-    if arguments[0] == "--version":
+    command, *rest = arguments
+    if command == "--version":
         from refil import __version__
 
         print(f"refil {__version__}")
         return
-    try:
-        _run(arguments[0], arguments[1:])
-    except RefilError as error:
-        print(f"refil: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nrefil: stopped", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader, such as head, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's last flush fails too
-        sys.exit(141)
-
-
-def _run(command: str, arguments: list[str]) -> None:
     if command not in plugins.names(COMMANDS):
         raise RefilError(plugins.unknown_name(COMMANDS, command))
     from refil.training import flags
 
     flags.disable_fma()  # before a command starts XLA
-    plugins.load(COMMANDS, command).main(arguments)
+    plugins.load(COMMANDS, command).main(rest)
+
+
+def _prepare_streams() -> None:
+    """Make standard streams usable: closed ones discard what is written, and characters they lack are escaped."""
+    with contextlib.suppress(OSError):
+        while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # otherwise a file of the run could get the number of a stream
+            pass
+        os.close(opened)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"refil: {text}", file=sys.stderr, flush=True)
+
+
+def _flush(code: ExitCode) -> ExitCode:
+    """Flush the standard streams, and return the exit code if output is lost; Python's own last flush then succeeds."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = code or _report_lost_output(error)
+        _discard(sys.stdout)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+    return code
+
+
+def _report_lost_output(error: OSError) -> int:
+    if isinstance(error, BrokenPipeError):  # the reader, such as head, has closed the pipe
+        return 141
+    _complain(f"cannot write the output: {error.strerror}")
+    return 1
+
+
+def _discard(stream: Any) -> None:
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

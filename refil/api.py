@@ -12,10 +12,10 @@ import numpy as np
 from refil import stats
 from refil.environment import Environment
 from refil.errors import RefilError
-from refil.storage import run_dir
+from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
-from refil.training import devices, evaluation, flags, trainer
+from refil.training import devices, evaluation, flags, memory, trainer
 from refil.types import Spec
 
 
@@ -86,7 +86,11 @@ def train(
     trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
+    if config.has_user_code:
+        config.build(dry_run=True)  # raises before anything is written
     model = None if init is None else init.model
+    if init is not None:
+        initial.check(model, config.build(), init.name)
     call = {"should_stop": should_stop, "loggers": [callback] if callback else [], "init": model}
     if out is None:
         if resume:
@@ -98,9 +102,9 @@ def train(
         with run_dir.locked(path):
             if resume:
                 run = run_dir.open_run(path)
-                config = run_config.resumed(run.config, config)
+                run_config.check_changes(run.differences(config))
             else:
-                run = run_dir.create(path, config)
+                run = run_dir.create(path, config, model)
             result = trainer.train(config, run, resume, **call)
             lines = run.metrics()
     teams = tuple(
@@ -110,9 +114,12 @@ def train(
     return Run(config, Metrics(lines), teams, result.finished, path)
 
 
-def load(path: str | Path, seed: int | None = None) -> Team:
-    """Load a trained team from the folder of a run; of the first seed unless one is given."""
-    run = run_dir.open_run(Path(path))
+def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
+    """Load a trained team from the folder of a run; of the first seed unless one is given.
+
+    `trust` allows to run the code of the run's environment and method if somebody else wrote it: read it first.
+    """
+    run = run_dir.open_run(Path(path), trust)
     if not run.seeds:
         raise RefilError(f"{path} has no trained model yet")
     seed = run.seeds[0] if seed is None else seed
@@ -125,49 +132,53 @@ def load(path: str | Path, seed: int | None = None) -> Team:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The share of episodes of one task that a team won, with its 95 % interval."""
+    """Means over greedy episodes of one task; `ci95` is Wilson's 95 % interval of the win rate over these episodes."""
 
     win_rate: float
     ci95: tuple[float, float]
+    return_mean: float
+    length_mean: float
 
 
 @dataclass(frozen=True)
 class EvalSummary:
-    """Means over greedy episodes; `by_task` has every task if it was asked for, with `episodes` episodes each."""
+    """Means over greedy episodes; `ci95` is Wilson's 95 % interval of the win rate over all of them.
+
+    `by_task` has every task if it was asked for, with `episodes` episodes each.
+    """
 
     episodes: int
     win_rate: float
     ci95: tuple[float, float]
-    return_mean: float | None = None
-    length_mean: float | None = None
+    return_mean: float
+    length_mean: float
     by_task: dict[str, TaskResult] | None = None
 
 
 def evaluate(
     team: Team, *, episodes: int = 200, by_task: bool = False, env: Environment | None = None, seed: int = 0
 ) -> EvalSummary:
-    """Let a team play greedily, in its own environment or in another one of the same sizes.
+    """Let a team play greedily, in its own environment or in another one of the same sizes: a fresh evaluation.
 
+    The final win rate of a run differs from it: that is a mean over evaluations near the end of training (`refil.stats.final`).
     With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
     """
     core = team.env if env is None else env.core
     if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
         raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
     result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
-    if not by_task:
-        rate = float(result.win_rate[0])
-        interval = stats.wilson_interval(rate, episodes)
-        return EvalSummary(episodes, rate, interval, float(result.return_mean[0]), float(result.length_mean[0]))
-    rates = np.asarray(result)[:, 0] / episodes
-    tasks = {
-        name: TaskResult(float(rate), stats.wilson_interval(float(rate), episodes))
-        for name, rate in zip(core.task_names, rates, strict=True)
-    }
+    rates, returns, lengths = (np.asarray(leaf, float)[..., 0] for leaf in jax.tree.leaves(result))
+    tasks = None
+    if by_task:
+        rows = zip(core.task_names, rates.tolist(), returns.tolist(), lengths.tolist(), strict=True)
+        tasks = {name: TaskResult(won, stats.wilson_interval(won, episodes), *means) for name, won, *means in rows}
     mean = float(rates.mean())
-    return EvalSummary(episodes, mean, stats.wilson_interval(mean, episodes * len(tasks)), by_task=tasks)
+    interval = stats.wilson_interval(mean, episodes * rates.size)
+    return EvalSummary(episodes, mean, interval, float(returns.mean()), float(lengths.mean()), tasks)
 
 
 def _sizes(spec: Spec) -> str:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from refil import plugins, settings
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.rollout import observe_batch
 from refil.training import contracts
 from refil.training.config import ENVS
@@ -61,6 +61,16 @@ class Environment:
         """The names of all tasks."""
         return self.core.task_names
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the entity features; numbers if the environment has no names."""
+        return tuple(getattr(self.core, "feature_names", (f"feature {number}" for number in range(self.spec.features))))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions; numbers if the environment has no names."""
+        return tuple(getattr(self.core, "action_names", (f"action {number}" for number in range(self.spec.actions))))
+
     def reset(self, key: PRNGKeyArray, task: str | int | Int[Array, ""] | None = None) -> tuple[EnvState, Observation]:
         """Start an episode of the given task, by name or number, or of one sampled from the key."""
         key_task, key_reset = jax.random.split(key)
@@ -68,7 +78,7 @@ class Environment:
             task = jax.random.randint(key_task, (), 0, len(self.task_names))
         elif isinstance(task, str):
             if task not in self.task_names:
-                raise RefilError(f"unknown task {task!r} of {self.name}; available: {', '.join(self.task_names)}")
+                raise RefilError(f"unknown task {task!r} of {self.name}; {list_choices(task, self.task_names)}")
             task = self.task_names.index(task)
         core = self.core.reset(jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], self.core.tasks), key_reset)
         no_action = jnp.full((self.spec.agents,), -1)
@@ -100,8 +110,8 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
 
     `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
     """
-    name = plugins.absolute_name(env)
-    module = plugins.load(ENVS, name)
-    core = module.build(settings.from_json(module.Config(), options, ("env",)))
+    module = plugins.load(ENVS, env)
+    defaults = contracts.default_options(module, env, ("config",))
+    core = contracts.build(module, env, settings.from_json(defaults, options, ("env",)))
     contracts.check_env(core, env)
     return Environment(MaskDead(core) if mask_dead else core, env)

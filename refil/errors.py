@@ -1,5 +1,68 @@
-"""The error that users see as one sentence instead of a traceback."""
+"""The error that users see as one sentence instead of a traceback: hints, and sentences for errors in a user's own code."""
+
+import difflib
+import os
+import sysconfig
+import traceback
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+LIBRARIES = (os.path.dirname(os.path.abspath(__file__)), sysconfig.get_paths()["stdlib"], "site-packages", "<frozen")
+LONGEST = 300  # characters of a quoted message
 
 
 class RefilError(ValueError):
     """A request that cannot be met; the message names the bad value and the choices."""
+
+
+def closest(name: str, choices: Collection[str]) -> str | None:
+    """Return the choice that looks most like a name, if one does; upper and lower case matter little."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name, choices, n=1) or difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower.get(close[0], close[0]) if close else None
+
+
+def list_choices(name: str, choices: Collection[str]) -> str:
+    """Return the end of an error about an unknown name: the closest choice, and all of them."""
+    close = closest(name, choices)
+    hint = f"did you mean {close!r}? " if close else ""
+    return f"{hint}Available: {', '.join(choices)}"
+
+
+@contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Turn exceptions of a user's own code into a `RefilError` that names the function, the file and the line.
+
+    `what` names the call, such as "mine.py: step()". The original exception is chained as the cause.
+    """
+    try:
+        yield
+    except RefilError:
+        raise
+    except Exception as error:
+        raise RefilError(failure(what, error)) from error
+
+
+def failure(what: str, error: Exception) -> str:
+    """Return a sentence about an exception: the place in the user's own code, its type and its message."""
+    return str(error) if isinstance(error, RefilError) else f"{what} failed{_place(error)}: {_message(error)}"
+
+
+def _place(error: Exception) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(library in frame.filename for library in LIBRARIES)]
+    if not own:
+        return ""
+    frame = own[-1]
+    inside = "" if frame.name == "<module>" else f" in {frame.name}()"
+    return f" at {frame.filename}:{frame.lineno}{inside}"
+
+
+def _message(error: Exception) -> str:
+    """Return the type and the first line of the message, with the line after it where the first one ends in a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

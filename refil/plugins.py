@@ -2,20 +2,21 @@
 
 A package that also accepts the path of a Python file defines `NEEDED`, the names which that file must define.
 It may define `KIND`, the noun for its plug-ins in errors. A plug-in that is a folder provides several names: it defines
-`names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None.
+`names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None. It may define `explain(name)`,
+which returns what to do about a name that it does not provide, or None.
 """
 
 import ast
-import difflib
 import importlib
 import importlib.util
 import pkgutil
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from refil.errors import RefilError
+from refil import user_files
+from refil.errors import RefilError, list_choices
+from refil.user_files import UserFile
 
 
 def names(package: str) -> list[str]:
@@ -25,30 +26,47 @@ def names(package: str) -> list[str]:
     return sorted([name for name in files if not name.startswith("_")] + provided)
 
 
-def load(package: str, name: str) -> Any:
-    """Return the plug-in of a name, or the one in the Python file of a path."""
+def load(package: str, name: str, sha256: str = "") -> Any:
+    """Return the plug-in of a name, or the one in the Python file of a path, which is trusted from then on.
+
+    With a hash, return the one in the file of that content, which this process has loaded before.
+    """
     needed = getattr(importlib.import_module(package), "NEEDED", None)
     if needed is not None and name.endswith(".py"):
-        return _load_file(Path(name), needed)
+        return _check_defines(find_file(name, sha256), needed)
     for folder in _folders(package):
         if (served := folder.serve(name)) is not None:
             return served
     if name not in names(package):
-        raise RefilError(unknown_name(package, name) + (" (or the path of a .py file)" if needed is not None else ""))
+        raise RefilError(unknown_name(package, name))
     return importlib.import_module(f"{package}.{name}")
 
 
 def unknown_name(package: str, name: str) -> str:
     """Return the error message for a name that no plug-in has: the closest name and all choices."""
-    kind = getattr(importlib.import_module(package), "KIND", package.rpartition(".")[2].removesuffix("s"))
-    close = difflib.get_close_matches(name, names(package), n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown {kind} {name!r}; {hint}Available: {', '.join(names(package))}"
+    module = importlib.import_module(package)
+    kind = getattr(module, "KIND", package.rpartition(".")[2].removesuffix("s"))
+    for folder in _folders(package):
+        if explained := getattr(folder, "explain", lambda _: None)(name):
+            return f"unknown {kind} {name!r}: {explained}"
+    path = " (or the path of a .py file)" if hasattr(module, "NEEDED") else ""
+    return f"unknown {kind} {name!r}; {list_choices(name, names(package))}{path}"
 
 
-def absolute_name(name: str) -> str:
-    """Return a name that holds in any working directory: paths of files become absolute."""
-    return str(Path(name).resolve()) if name.endswith(".py") else name
+def identify(name: str) -> tuple[str, str]:
+    """Return a plug-in's name and no hash, or the name and the hash of the file of a path, which is loaded."""
+    if not name.endswith(".py"):
+        return name, ""
+    return Path(name).name, user_files.load(Path(name)).sha256
+
+
+def find_file(name: str, sha256: str) -> UserFile:
+    """Return the user's file of a path, or the loaded one with a hash."""
+    if not sha256:
+        return user_files.load(Path(name))
+    if (file := user_files.find(sha256)) is None:
+        raise RefilError(f"the code of {name} (SHA-256 {sha256}) is not here; it is in the folder of the run that names it")
+    return file
 
 
 def summary(package: str, name: str) -> str:
@@ -56,7 +74,7 @@ def summary(package: str, name: str) -> str:
     for folder in _folders(package):
         if name in folder.names():
             return folder.summary(name)
-    return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text())) or "").partition("\n")[0]
+    return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def _folders(package: str) -> list[ModuleType]:
@@ -71,17 +89,8 @@ def _path(package: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _load_file(path: Path, needed: tuple[str, ...]) -> ModuleType:
-    if not path.is_file():
-        raise RefilError(f"there is no file {path}")
-    module_name = f"refil_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look up the module that defines them
-    spec.loader.exec_module(module)  # errors in the user's file propagate with their traceback
+def _check_defines(file: UserFile, needed: tuple[str, ...]) -> ModuleType:
     for name in needed:
-        if not hasattr(module, name):
-            raise RefilError(f"{path} does not define {name}; it must define {' and '.join(needed)}")
-    return module
+        if not hasattr(file.module, name):
+            raise RefilError(f"{file.path} does not define {name}; it must define {' and '.join(needed)}")
+    return file.module

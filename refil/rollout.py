@@ -70,15 +70,19 @@ def run_episodes(
     step = first_states, start.last_action, jnp.zeros(tasks.shape), ~start.running, ~start.running
     records = jax.tree.map(lambda leaf: jnp.zeros((env.spec.horizon + 1, *leaf.shape), leaf.dtype), step)  # time-major
 
-    def record_step(carry: tuple[RolloutState, Array, PyTree]) -> tuple[RolloutState, Array, PyTree]:
-        state, won, records = carry
+    def record_step(carry: tuple[RolloutState, Array, PyTree, PyTree]) -> tuple[RolloutState, Array, PyTree, PyTree]:
+        state, won, metrics, records = carry
         after, actions, outcome = step_envs(env, policy, keys, state)
         step = state.env_states, actions, outcome.reward, outcome.terminated, state.running
         records = jax.tree.map(lambda rows, new: rows.at[state.time].set(new), records, step)
-        return after, won | (state.running & outcome.won), records
+        metrics = {name: total + jnp.where(state.running, outcome.metrics[name], 0.0) for name, total in metrics.items()}
+        return after, won | (state.running & outcome.won), metrics, records
 
-    end, won, records = jax.lax.while_loop(
-        lambda carry: carry[0].running.any() & (carry[0].time < env.spec.horizon), record_step, (start, ~start.running, records)
+    metrics = {name: jnp.zeros(tasks.shape) for name in getattr(env, "metric_names", ())}
+    end, won, metrics, records = jax.lax.while_loop(
+        lambda carry: carry[0].running.any() & (carry[0].time < env.spec.horizon),
+        record_step,
+        (start, ~start.running, metrics, records),
     )
     # The state after the last step is the only one that no step has recorded.
     states = jax.tree.map(lambda rows, state: rows.at[end.time].set(state), records[0], end.env_states)
@@ -87,7 +91,8 @@ def run_episodes(
     reached = jnp.pad(valid[:, :, :-1], [(0, 0), (0, 0), (1, 0)], constant_values=True)
     states = jax.tree.map(lambda leaf: select(reached, leaf, jnp.zeros_like(leaf)), states)
     actions, rewards, terminated = (select(valid, leaf, jnp.zeros_like(leaf))[:, :, :-1] for leaf in steps)
-    return Trajectory(states, actions, rewards, terminated, valid[:, :, :-1], won, tasks, jax.random.key_data(keys))
+    steps = actions, rewards, terminated, valid[:, :, :-1]
+    return Trajectory(states, *steps, won, tasks, jax.random.key_data(keys), metrics)
 
 
 def init_rollout(env: Env, policy_state: PolicyState, first_states: PyTree) -> RolloutState:

@@ -6,6 +6,7 @@ An option is named by its Python path (`train.steps`) in errors, and by its flag
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -147,6 +148,8 @@ def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
 def _check_range(option: Option, name: str) -> None:
     for allowed in _ranges(option.hint):
         for number in option.value if isinstance(option.value, tuple) else (option.value,):
+            if number is not None and not math.isfinite(number):
+                raise RefilError(f"{name} must be a finite number, not {number}")
             if number is not None and not allowed.low <= number <= allowed.high:
                 raise RefilError(f"{name} must be {allowed}, not {number}")
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.nn.attention import Attention
 from refil.nn.layers import relu
 from refil.nn.utilities import entity_inputs, initial_state, step, team_policy, team_state
 from refil.rollout import epsilon_greedy, rollout, rollout_random_tasks, select
-from refil.training import devices
+from refil.training import devices, memory
 from refil.types import Env, Observation
 from refil.viewer.replay import Replay, replays
 
@@ -91,7 +91,8 @@ class Team:
         if not hasattr(self.env, "scene"):
             raise RefilError(f"{self.name} cannot be shown: its environment has no scene(state)")
         if task is not None and task not in self.env.task_names:
-            raise RefilError(f"unknown task {task!r}; available: {', '.join(self.env.task_names)}")
+            raise RefilError(f"unknown task {task!r}; {list_choices(task, self.env.task_names)}")
+        memory.check_episodes(self.env, episodes, "episodes", recorded=True)
         models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], self.model)
         keys = jax.random.split(jax.random.key(seed), 1)
 

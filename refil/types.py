@@ -62,17 +62,22 @@ class Observation(eqx.Module):
 
 
 class Outcome(eqx.Module):
-    """The result of one joint action: `terminated` ends the episode for good, `won` means that the task is solved."""
+    """The result of one joint action: `terminated` ends the episode for good, `won` means that the task is solved.
+
+    `metrics` are extra scalars, named in `Env.metric_names`: evaluation logs the mean over episodes of their sum over steps.
+    """
 
     reward: Float[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     won: Bool[Array, "*batch"]
+    metrics: dict[str, Float[Array, "*batch"] | Int[Array, "*batch"]] = eqx.field(default_factory=dict)
 
 
 class Trajectory(eqx.Module):
     """An episode as the replay buffer stores it: states, from which observations are computed again when needed.
 
     `key` seeds the whole episode: with the first state and the actions it suffices to simulate the same episode again.
+    `metrics` are the sums of `Outcome.metrics` over the episode; the replay buffer does not store them.
     """
 
     states: PyTree
@@ -83,6 +88,7 @@ class Trajectory(eqx.Module):
     won: Bool[Array, "*batch"]
     task: Int[Array, "*batch"]
     key: UInt32[Array, "*batch words"]
+    metrics: dict[str, Float[Array, "*batch"]] = eqx.field(default_factory=dict)
 
 
 class PackIndex(eqx.Module):
@@ -103,9 +109,8 @@ class EpisodeBatch(eqx.Module):
     (then `pack_index` is set); losses need not distinguish the two. `valid` is false after the end of an episode, and
     `episode_id` says which of the `num_episodes` episodes a timestep belongs to.
 
-    On-policy training has rows that hold a window of a stream of episodes. There `valid` is false where an episode was
-    truncated, because the timestep after it is unknown, `groups` is the random partition of the entities that each episode was
-    played with, and `start` is the utility's state before the window, `[views, batch, ...]`.
+    In on-policy training a row is a window of a stream of episodes: `valid` is false where one was truncated, `groups` is
+    the partition that each episode was played with, and `start` is the utility's state before it, `[views, batch, ...]`.
     """
 
     observations: Observation
@@ -131,7 +136,8 @@ class Env(Protocol):
 
     `tasks` is a pytree with one row per task. An episode is truncated after `spec.horizon` steps, which learning treats as an
     unfinished episode; an environment whose time limit is a real end returns `terminated` there.
-    Optional attributes: `feature_names` and `action_names` (tuples of strings), `scene(state)` (for replay pages).
+    Optional attributes: `feature_names` and `action_names` (tuples of strings), `metric_names` (the names of
+    `Outcome.metrics`), `scene(state)` (for replay pages).
     """
 
     @property
@@ -172,10 +178,7 @@ class RecurrentUtility(Utility, Protocol):
 
 @runtime_checkable
 class FusedUtility(RecurrentUtility, Protocol):
-    """A utility with memory that also processes all timesteps at once; time is then the first axis.
-
-    `start` is the state before the first timestep; None is the initial state.
-    """
+    """A utility with memory that also processes all timesteps at once, time first, from the state `start` (None: initial)."""
 
     def project_inputs(self, inputs: PyTree) -> PyTree: ...
     def recur_all(self, inputs: PyTree, is_first: Bool[Array, "time ..."], start: PyTree = None) -> PyTree: ...

@@ -13,6 +13,7 @@ from pathlib import Path
 if "REFIL_TEST_CACHE" not in os.environ:
     os.environ["REFIL_TEST_CACHE"] = tempfile.mkdtemp(prefix="refil-tests-")
     atexit.register(shutil.rmtree, os.environ["REFIL_TEST_CACHE"], ignore_errors=True)
+os.environ["XDG_STATE_HOME"] = os.path.join(os.environ["REFIL_TEST_CACHE"], "state")  # the list of trusted code
 worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["REFIL_TEST_CACHE"], worker)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"

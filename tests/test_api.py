@@ -81,7 +81,10 @@ def test_evaluation_has_a_rate_an_interval_and_tasks(run):
     assert 1 <= result.length_mean <= 6
     by_task = refil.evaluate(run.teams[0], episodes=8, by_task=True)
     assert list(by_task.by_task) == ["group_matching"]
-    assert by_task.by_task["group_matching"].win_rate == by_task.win_rate
+    (task,) = by_task.by_task.values()
+    assert (task.win_rate, task.return_mean, task.length_mean) == (by_task.win_rate, by_task.return_mean, by_task.length_mean)
+    assert 1 <= task.length_mean <= 6
+    assert task.ci95[0] <= task.win_rate <= task.ci95[1]
 
 
 def test_a_team_is_not_evaluated_in_an_environment_of_other_sizes(run):
@@ -113,7 +116,7 @@ def test_tasks_are_sampled_or_chosen_by_name():
     sizes = np.bincount(state.core.team_size, minlength=5)[2:]
     assert (sizes > 8).all()
     assert env.reset(jax.random.key(0), task=1)[0].core.team_size == 3
-    with pytest.raises(RefilError, match=r"unknown task '5 agents'.*available: 2 agents, 3 agents"):
+    with pytest.raises(RefilError, match=r"unknown task '5 agents'.*did you mean '. agents'\? Available: 2 agents, 3"):
         env.reset(jax.random.key(0), task="5 agents")
 
 
@@ -151,3 +154,26 @@ def test_the_examples_train(method, pack):
     run = refil.train(f"{EXAMPLES}/beacon.py", method=f"{EXAMPLES}/{method}.py", method_options=options, **quick)
     assert run.metrics[-1]["updates"] > 0
     assert np.isfinite(run.metrics[-1]["loss"])
+
+
+@pytest.mark.slow
+def test_metrics_of_an_environment_are_logged_with_evaluations(tmp_path):
+    path = tmp_path / "measured.py"
+    with open(f"{EXAMPLES}/beacon.py") as file:
+        text = file.read().replace("won=solved)", 'won=solved, metrics={"arrived": after.arrived})')
+    path.write_text(text.replace("    action_names:", '    metric_names: tuple[str, ...] = ("arrived",)\n    action_names:'))
+    options = {"size": 8, "heads": 2}
+    run = refil.train(str(path), method="vdn_attention", method_options=options, out=tmp_path / "run", **QUICK)
+    evaluated = [line for line in run.metrics if "win_rate" in line]
+    assert evaluated
+    assert all(0 <= line["metrics.arrived"] <= 8 * 4 for line in evaluated)
+    assert not any("metrics.arrived" in line for line in run.metrics if "win_rate" not in line)
+
+
+def test_a_broken_environment_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "broken.py"
+    with open(f"{EXAMPLES}/beacon.py") as file:
+        path.write_text(file.read().replace("actions=3, horizon", "actions=5, horizon"))
+    with pytest.raises(RefilError, match=r"broken.py: observe\(\) gives available for 3 actions, spec.actions is 5"):
+        refil.train(str(path), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

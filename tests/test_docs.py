@@ -10,6 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 from refil import plugins, settings
+from refil.cli._early_args import EarlyArgs
 from refil.training import config
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +62,7 @@ def known() -> dict[str, set[str]]:
         module = plugins.load("refil.cli", command)
         found[command] = {"--help"}
         if command in ("train", "bench"):  # which have the options of the environment and the method
-            found[command] |= {"--out", "--config", "--resume", "--method"}
+            found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(EarlyArgs)}
             for method in plugins.names("refil.methods"):
                 found[command] |= set(settings.flags(config.default("group_matching", method)).values())
             found[command] |= set(settings.flags(config.default("3-8sz", "refil")).values())

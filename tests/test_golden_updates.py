@@ -83,9 +83,7 @@ def test_three_updates_are_the_recorded_ones(path, fast, monkeypatch):
     """Plain updates, and updates with everything that makes them faster."""
     fixture = np.load(path)
     method, batch = golden.build(path, fixture), golden.batch(fixture, packed=fast)
-    monkeypatch.setattr(
-        "refil.learning.losses._sample_partitions", lambda batch, *_: golden.random_groups(fixture, batch)[None]
-    )
+    monkeypatch.setattr("refil.learning.losses.sample_partitions", lambda batch, *_: golden.random_groups(fixture, batch)[None])
     called = as_on_a_gpu(monkeypatch) if fast else set()
     setup = Setup(golden.RecordedEnv(), method, ReplayConfig(), TrainConfig())
     learner = update.init_learner(setup, golden.model(path, fixture), golden.model(path, fixture, "target_"))

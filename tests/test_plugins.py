@@ -23,6 +23,21 @@ def test_an_unknown_name_is_refused_with_the_closest_and_all_choices():
         plugins.load("refil.methods", "zzz")
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("corridor", ["SMAC's corridor", "6z_vs_24zg", "zg Zergling"]),
+        ("3s5z-vs-3s6z", ["as in 3s5z_vs_3s6z"]),
+        ("3m vs 4m", ["as in 3s5z_vs_3s6z"]),
+        ("mmm2", ["did you mean 'MMM2'?"]),
+    ],
+)
+def test_names_of_battles_are_explained(name, words):
+    with pytest.raises(RefilError) as error:
+        plugins.load("refil.envs", name)
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
 def test_a_user_file_is_loaded_by_its_path(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text('"""Mine."""\nclass Config: ...\ndef build(config): return 7\n')

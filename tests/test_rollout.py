@@ -16,7 +16,7 @@ from refil.plugins import load
 from refil.training.replay import buffer
 from refil.types import Model
 from tests import tiny_envs
-from tests.tiny_methods import RECURRENT, every_method, small
+from tests.tiny_methods import METHODS, RECURRENT, marked_slow, small
 
 TASKS = jnp.array([[0, 1], [2, 3]])
 KEYS = jax.random.split(jax.random.key(1))
@@ -155,7 +155,7 @@ rebuild = jax.jit(jax.vmap(partial(buffer.rebuild_batch, MATCHING)))
 unroll_all = jax.jit(jax.vmap(partial(unroll, key=jax.random.key(0))))
 
 
-@every_method
+@pytest.mark.parametrize("name", marked_slow([(name,) for name in METHODS], fast=("refil", "roma")))
 def test_learning_sees_what_the_team_acted_on(name):
     """The greedy actions of the unrolled network are the actions that were played without exploration."""
     method = small(name, RECURRENT, MATCHING.spec)

@@ -73,6 +73,8 @@ def test_flat_groups_have_no_prefix_and_inline_groups_no_name():
         (("--steps", "0"), "--steps must be from 1 to 1,000,000,000, not 0"),
         (("--inner.share", "1.5"), "--inner.share must be from 0 to 1, not 1.5"),
         (("--limit", "-1"), "--limit must be 0 or more, not -1"),
+        (("--limit", "inf"), "--limit must be a finite number, not inf"),
+        (("--limit", "nan"), "--limit must be a finite number, not nan"),
         (("--parts", "0.5", "7"), "--parts must be from 0 to 1, not 7"),
     ],
 )

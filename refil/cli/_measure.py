@@ -16,7 +16,8 @@ from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from refil.rollout import RolloutState, derive_keys, init_rollout, random_policy, reset_envs, select, step_envs
-from refil.training import devices
+from refil.storage.progress import Progress
+from refil.training import devices, memory
 from refil.training.config import RunConfig
 from refil.training.replay import buffer, loop, update
 from refil.training.replay.loop import TrainState
@@ -27,15 +28,16 @@ from refil.types import Env, Observation
 RANDOM_STEPS = 100  # steps per timing of an environment alone
 
 
-def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None) -> dict[str, Any]:
+def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None, progress: Progress) -> dict[str, Any]:
     """Return medians of several timings of the training loop; all programs are warmed up first."""
     config.configure()
     setup, train = config.build(), config.train
-    new = jax.jit(partial(loop.init, setup)).lower()
-    devices.check_device_memory(new.out_info)
-    state = new.compile()()
+    devices.check_device_memory(partial(loop.memory, setup), train.seeds)
+    progress.phase("compiling the initial state")
+    state = jax.jit(partial(loop.init, setup))()
     replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(state.replay))
-    (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state)
+    (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state, progress)
+    progress.phase("playing until the replay buffer holds a batch")
     while int(state.counters.episodes[0]) < config.algorithm.batch:  # until the buffer holds a batch
         state = learn(state, play(state))
 
@@ -45,6 +47,7 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
         states[0] = learn(states[0], play(states[0]))
         return states[0].counters.env_steps
 
+    progress.phase(f"timing {repeats} iterations of training")
     before = iterate().sum()
     iteration_s = _seconds(iterate, repeats)
     steps = int(states[0].counters.env_steps.sum() - before) / (repeats + 1)
@@ -52,9 +55,13 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
         with jax.profiler.trace(profile):
             jax.block_until_ready(iterate())
     state = states[0]
+    progress.phase("timing play and updates")
+    times = _time_play_and_updates(setup, state, play, repeats)
+    if parts:
+        progress.phase("timing the parts of an update")
+        times |= _time_parts(setup, state, repeats)
     return {
-        **_time_play_and_updates(setup, state, play, repeats),
-        **(_time_parts(setup, state, repeats) if parts else {}),
+        **times,
         "train_steps_per_s": steps / iteration_s,
         "minutes_for_10m": 1e7 * train.seeds / (steps / iteration_s) / 60,
         "compile_s": compile_s,
@@ -67,13 +74,16 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     }
 
 
-def measure_env(config: RunConfig, repeats: int) -> dict[str, Any]:
+def measure_env(config: RunConfig, repeats: int, progress: Progress) -> dict[str, Any]:
     """Return the speed of the environment alone, with random actions."""
     config.configure()
     env, envs = config.build_env(), config.train.envs
+    memory.check_episodes(env, envs, "train.envs")
+    progress.phase("compiling the environment")
     started = time.perf_counter()
     play = jax.jit(partial(play_random, env, envs, RANDOM_STEPS)).lower(jax.random.key(0)).compile()
     compile_s = time.perf_counter() - started
+    progress.phase(f"timing {repeats} times {RANDOM_STEPS} steps of {envs} environments")
     return {
         "env_steps_per_s": envs * RANDOM_STEPS / _seconds(partial(play, jax.random.key(0)), repeats),
         "compile_s": compile_s,
@@ -143,11 +153,12 @@ def _time_parts(setup: Setup, state: TrainState, repeats: int) -> dict[str, floa
     return {f"ms_{name}": end - start for name, start, end in zip(prefixes, [0.0, *times[:-1]], times, strict=True)}
 
 
-def _compile_twice(setup: Setup, state: TrainState) -> tuple[list[Callable[..., Any]], float, float]:
+def _compile_twice(setup: Setup, state: TrainState, progress: Progress) -> tuple[list[Callable[..., Any]], float, float]:
     """Compile `learn` and `play` as training does; return them, and the seconds without and with the cache."""
     programs, times = [], []
     with _empty_cache():
-        for _ in range(2):
+        for text in ("compiling play and learn", "compiling play and learn again, from the cache"):
+            progress.phase(text)
             jax.clear_caches()
             started = time.perf_counter()
             learn = devices.jit(partial(loop.learn, setup), donate_argnums=0)

@@ -1,17 +1,32 @@
 """Training from the command line: with a progress bar, loggers, and signals that stop it after a save."""
 
 import math
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
 
-from refil.cli import _flags
+from refil.cli import _flags, _signals
 from refil.storage import loggers
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
+from refil.training.setup import Setup
+
+STOPPING = "Stopping after the next save; press Ctrl-C again to stop without saving."
+
+
+def check(config: RunConfig) -> Setup:
+    """Build a run; raise if that fails or if it needs more memory than there is, before anything is written."""
+    from refil.training import devices
+
+    with _flags.flags_in_errors(config):
+        config.configure()
+        setup = config.build(dry_run=True)
+        devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
+    return setup
 
 
 def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
@@ -22,29 +37,42 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         stack.enter_context(_flags.flags_in_errors(config))
         config.configure()
         opened = loggers.open_loggers(config, run.path, stack)
-        bar = stack.enter_context(ProgressBar(config.train.steps * config.train.seeds))
-        should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message))
+        bar = stack.enter_context(ProgressBar(config.train.steps))
+        again = f"start again with: refil train --resume {shlex.quote(str(run.path))}"
+        should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message, again))
         return trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
 
 
 @contextmanager
-def graceful_shutdown(minutes: float | None, message: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether to stop: after the given minutes, or on Ctrl-C or SIGTERM.
+def graceful_shutdown(minutes: float | None, message: Callable[[str], None], again: str = "") -> Iterator[Callable[[], bool]]:
+    """Yield a function that says whether to stop: after the given minutes, or on Ctrl-C, SIGTERM or SIGHUP.
 
-    A second signal raises KeyboardInterrupt, which stops without saving.
+    Before it is called for the first time, while programs compile, there is nothing to save and a signal ends the process. So
+    does a second Ctrl-C or SIGTERM at any time, without saving.
     """
-    received: list[int] = []
-    deadline = time.monotonic() + 60 * minutes if minutes is not None else math.inf
+    shutdown = _Shutdown(minutes, message, again)
+    with _signals.watched(shutdown.react):
+        yield shutdown.should_stop
 
-    def handle(number: int, frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
-        received.append(number)
-        message("Stopping after the next save; press Ctrl-C again to stop without saving.")
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(received) or time.monotonic() > deadline
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+class _Shutdown:
+    def __init__(self, minutes: float | None, message: Callable[[str], None], again: str) -> None:
+        self.deadline = time.monotonic() + 60 * minutes if minutes is not None else math.inf
+        self.message, self.again = message, again
+        self.learning = self.requested = False
+        self.impatient = 0
+
+    def should_stop(self) -> bool:
+        self.learning = True
+        return self.requested or time.monotonic() > self.deadline
+
+    def react(self, number: int) -> None:
+        if not self.learning:
+            _signals.stop("; ".join(filter(None, ["stopped before the first step", self.again])))
+        if number != signal.SIGHUP:  # a terminal that is closed may send several
+            self.impatient += 1
+        if self.impatient > 1:
+            _signals.stop("stopped without saving")
+        if not self.requested:
+            self.requested = True
+            self.message(STOPPING)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from refil import plugins, settings
+from refil.envs.starcraft import scenarios
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.sim.state import State
     from refil.types import Trajectory
 
-HELP = """Let scripted allies fight the simulator's enemies; print statistics or show the battles.
+HELP = f"""Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
     refil battle --allies 3s5z --enemies 3s6z --script focus
 
-Armies are numbers and letters: m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling,
-b Baneling, sc Spine Crawler."""
+Armies are numbers and letters: {scenarios.LETTERS}.
+
+A placement is a JSON file with units at exact positions and, optionally, the actions of the allies at every step:
+{{"units": [{{"team": "ally", "type": "marine", "x": 12, "y": 16}}, ...], "actions": [["target 1"], ["north"], ...]}}.
+docs/environments.md lists unit types and action words."""
 
 ENVS, SCRIPTS = "refil.envs", "refil.envs.starcraft.scripts"
 MAX_SHOWN = 5  # battles on a replay page
@@ -61,6 +65,9 @@ def main(arguments: list[str]) -> None:
         raise RefilError("give one of --allies ARMY (with --enemies ARMY), --tasks NAME or --placement FILE")
     if args.enemies is not None and args.allies is None:
         raise RefilError("--enemies needs --allies")
+    from refil.viewer import export
+
+    export.check_paths(args.html, args.gif, args.png)
     script = plugins.load(SCRIPTS, args.script)
     import jax
 
@@ -94,19 +101,27 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
     )
     if args.placement is not None:
         placed = placement.read(args.placement, config)
+        _check_memory(placed.env, args)
         states = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], args.episodes, axis=0), placed.state)
         return ScriptedStarCraft(placed.env, script if placed.actions is None else placed.orders), states, placed.slots
     env = build_env(args, config)
+    _check_memory(env, args)
     task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
     tasks = env.tasks[jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))]
     states = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(reset_key, args.episodes))
     return ScriptedStarCraft(env, script), states, list(range(env.game.num_units))
 
 
+def _check_memory(env: Any, args: BattleArgs) -> None:
+    from refil.training import memory
+
+    memory.check_episodes(env, args.episodes, "--episodes")
+
+
 def build_env(args: BattleArgs, config: "Config") -> "StarCraft":
     """Return the environment of the task set or of the two armies."""
     from refil.envs import starcraft
-    from refil.envs.starcraft import env, scenarios
+    from refil.envs.starcraft import env
 
     if args.tasks is None:
         armies = scenarios.parse_army(args.allies or ""), scenarios.parse_army(args.enemies or args.allies or "")

@@ -11,6 +11,7 @@ from refil import plugins, settings
 from refil.cli.battle import SCRIPTS
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
+from refil.storage.progress import Progress, ProgressBar
 
 if TYPE_CHECKING:
     from refil.envs.starcraft.analysis.behavior import Counts
@@ -28,13 +29,15 @@ class BehaviorArgs:
     episodes: PositiveInt = 100  # Number of battles per seed and per script
     scripts: tuple[str, ...] = ()  # Scripts to compare to; default: all
     seed: NonNegativeInt = 0  # Random seed of the battles
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print JSON: for each behavior and player, the opportunities and how many were taken
 
 
 def main(arguments: list[str]) -> None:
     """Run the command."""
     args = settings.from_command_line(BehaviorArgs, arguments, "refil behavior", __doc__)
-    counts = count_all(args)
+    with ProgressBar() as progress:
+        counts = count_all(args, progress)
     if args.json:
         print(json.dumps(counts))
         return
@@ -50,7 +53,7 @@ def main(arguments: list[str]) -> None:
     Console(width=30 + 14 * (len(players) + 1)).print(table)
 
 
-def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
+def count_all(args: BehaviorArgs, progress: Progress) -> dict[str, dict[str, list[int]]]:
     """Return, for each behavior and player, the number of opportunities and how many were taken."""
     import jax
     import numpy as np
@@ -60,18 +63,19 @@ def count_all(args: BehaviorArgs) -> dict[str, dict[str, list[int]]]:
     from refil.storage import run_dir
 
     scripts = {name: plugins.load(SCRIPTS, name).orders for name in args.scripts or plugins.names(SCRIPTS)}
-    run = run_dir.open_run(args.run)
+    run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
-    env = plugins.load(ENVS, run.config.env.name).build(run.config.env.options)  # without the `mask_dead` wrapper
+    env = plugins.load(ENVS, *run.config.names()["env"]).build(run.config.env.options)  # without the `mask_dead` wrapper
     if not isinstance(env, StarCraft):
         raise RefilError(f"behavior is measured in StarCraft battles; {run.config.env.name} has none")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
     keys = jax.random.split(jax.random.key(args.seed), len(run.seeds))
+    progress.phase(f"playing {args.episodes} battles per seed: {run.config.method.name} (1 of {1 + len(scripts)})")
     players = {run.config.method.name: _count_team(setup.env, env, models, args.episodes, keys)}
-    players |= {
-        name: _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1]) for name, script in scripts.items()
-    }
+    for number, (name, script) in enumerate(scripts.items(), start=2):
+        progress.phase(f"playing {args.episodes} battles: {name} ({number} of {1 + len(scripts)})")
+        players[name] = _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1])
     return {
         behavior: {name: np.asarray(counts[behavior]).tolist() for name, counts in players.items()}
         for behavior in next(iter(players.values()))
@@ -92,7 +96,7 @@ def _count_team(env: Any, starcraft: "StarCraft", models: Any, episodes: int, ke
         played = rollout.rollout_random_tasks(env, policy, start, episodes, keys)
         return behavior.count_team(starcraft, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), played))
 
-    return devices.jit(count)(models, keys)
+    return jax.device_get(devices.jit(count)(models, keys))
 
 
 def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts":
@@ -106,4 +110,4 @@ def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts
         played = rollout.rollout_random_tasks(env, rollout.no_policy, (), episodes, keys)
         return behavior.count_script(env, jax.tree.map(lambda leaf: leaf[0], played))
 
-    return devices.jit(count)(keys)
+    return jax.device_get(devices.jit(count)(keys))

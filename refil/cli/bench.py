@@ -8,6 +8,7 @@ from refil.cli import _flags, _measure
 from refil.cli._early_args import base_config, split_early_args
 from refil.errors import RefilError
 from refil.settings import LARGEST, Flat, PositiveInt, from_command_line
+from refil.storage.progress import ProgressBar
 from refil.training.config import RunConfig
 
 HELP = """Measure how fast an environment is simulated and a method learns on this machine, with an untrained policy.
@@ -26,8 +27,7 @@ train_steps_per_s: environment steps per second of the whole training loop, over
 minutes_for_10m: minutes that 10 million steps of each seed would take at this rate, without evaluations. Episodes change in
 length as the team learns, and the rate with them.
 
-compile_s: seconds to trace and compile the training loop. compile_cached_s: the same with JAX's compilation cache (used by
-default on a GPU; elsewhere set JAX_COMPILATION_CACHE_DIR).
+compile_s: seconds to trace and compile the training loop. compile_cached_s: the same with JAX's compilation cache.
 
 replay_bytes: size of all replay buffers. peak_bytes: peak memory of the device, if it reports that.
 
@@ -54,18 +54,18 @@ class BenchArgs:
 def main(arguments: list[str]) -> None:
     """Print the measurements."""
     early, rest = split_early_args(arguments)
-    for name in ("resume", "out"):
+    for name in ("resume", "out", "init_from"):
         if getattr(early, name) is not None:
-            raise RefilError(f"--{name} is an option of refil train; refil bench stores no run")
+            raise RefilError(f"--{name.replace('_', '-')} is an option of refil train; refil bench stores no run")
     base = base_config(early)
     text = HELP.format(env=base.env.name, method=base.method.name)
     args = from_command_line(BenchArgs, rest, "refil bench", text, BenchArgs(base))
     config = args.run.with_options(steps=LARGEST)  # seeds that have made all their steps would stop learning
-    with _flags.flags_in_errors(config):
+    with _flags.flags_in_errors(config), ProgressBar() as progress:
         if args.random:
-            result = _measure.measure_env(config, args.repeats)
+            result = _measure.measure_env(config, args.repeats, progress)
         else:
-            result = _measure.measure_training(config, args.repeats, args.parts, args.profile)
+            result = _measure.measure_training(config, args.repeats, args.parts, args.profile, progress)
     if args.json:
         print(json.dumps(result))
         return

@@ -1,10 +1,10 @@
-"""Evaluate the trained models of a run with greedy actions."""
+"""Evaluate the saved models of a run with greedy actions: a fresh evaluation, apart from those made during training."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -12,8 +12,14 @@ from refil import settings, stats
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir
+from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
+
+if TYPE_CHECKING:
+    from refil.training.evaluation import EvalResult
+
+MEANS = ("return_mean", "length_mean")
 
 
 @dataclass(frozen=True)
@@ -23,76 +29,117 @@ class EvaluateArgs:
     run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
+    best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print the result as one JSON object
 
 
 def main(arguments: list[str]) -> None:
-    """Evaluate all seeds of a run."""
+    """Evaluate all seeds of a run, or the best one."""
     args = settings.from_command_line(EvaluateArgs, arguments, "refil evaluate", __doc__)
+    if args.by_task and args.best:
+        raise RefilError("--by-task evaluates all seeds and --best one of them; give one of the two")
+    run = run_dir.open_run(args.run, args.trust)
+    run.config.configure()
+    setup = run.config.build()
     if args.by_task:
-        _evaluate_by_task(args)
+        _evaluate_by_task(run, setup, args)
         return
-    result = _evaluate(args)
-    if args.json:
-        print(json.dumps(result))
-        return
-    low, high = result["win_rate_ci95"]
-    print(f"{args.run}: {result['seeds']} seed(s), {result['episodes']} greedy episodes each")
-    print(f"  win rate  {result['win_rate']:.3f}  (95 % interval {low:.3f} to {high:.3f})")
-    print(f"  return    {result['return_mean']:.3f}")
-    print(f"  length    {result['length_mean']:.1f} steps")
+    result, text = (_evaluate_best if args.best else _evaluate_all)(run, setup, args)
+    print(json.dumps(result) if args.json else "\n".join(text))
 
 
-def _evaluate(args: EvaluateArgs) -> dict[str, Any]:
+def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
+    from refil.training import evaluation
+
+    played = _play(run, setup, evaluation.evaluate, args)
+    by_seed = {str(seed): rate for seed, rate in zip(run.seeds, played.win_rate.tolist(), strict=True)}
+    result = _summary(played, args) | {"win_rate_by_seed": by_seed, "seeds": len(run.seeds)}
+    seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
+    text = [f"{args.run}: fresh evaluation of the saved models of {seeds}, {args.episodes:,} greedy episodes each"]
+    text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items() if len(by_seed) > 1]
+    return result, text + _text(result)
+
+
+def _evaluate_best(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
+    from refil.training import evaluation
+
+    first = _play(run, setup, evaluation.evaluate, args).win_rate
+    row = int(first.argmax())
+    best, played = run.seeds[row], _play(run, setup, evaluation.evaluate, args, row)
+    by_seed = {str(seed): rate for seed, rate in zip(run.seeds, first.tolist(), strict=True)}
+    result = _summary(played, args) | {"best_seed": best, "win_rate_when_chosen": by_seed}
+    episodes = f"{args.episodes:,} greedy episodes"
+    text = [f"{args.run}: the best of {len(by_seed)} saved models, by a first evaluation of {episodes} each"]
+    text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items()]
+    text.append(f"Seed {best} evaluated again on {episodes} with fresh random seeds, which the choice does not bias")
+    return result, text + _text(result)
+
+
+def _summary(played: "EvalResult", args: EvaluateArgs) -> dict[str, Any]:
+    """Return means over seeds, and the spread of the win rate: over episodes for one seed, otherwise over seeds."""
+    import numpy as np
+
+    rate = float(played.win_rate.mean())
+    spread = stats.spread(np.asarray(played.win_rate), (0.0, 1.0)) or stats.wilson_spread(rate, args.episodes)
+    interval = {"low": float(spread.low), "high": float(spread.high), "name": spread.name}
+    means = {name: float(getattr(played, name).mean()) for name in MEANS}
+    return {"episodes": args.episodes, "win_rate": rate, "win_rate_spread": interval} | means
+
+
+def _text(result: dict[str, Any]) -> list[str]:
+    spread = result["win_rate_spread"]
+    return [
+        f"  win rate  {result['win_rate']:.3f}  ({spread['low']:.3f} to {spread['high']:.3f}, {spread['name']})",
+        f"  return    {result['return_mean']:.3f}",
+        f"  length    {result['length_mean']:.1f} steps",
+    ]
+
+
+def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     import numpy as np
 
     from refil.training import evaluation
 
-    run = run_dir.open_run(args.run)
-    run.config.configure()
-    result = _play(run, run.config.build(), evaluation.evaluate, args)
-    win_rate, low, high = (float(number) for number in stats.mean_interval(np.asarray(result.win_rate)))
-    if len(run.seeds) == 1:  # the interval is over seeds, or over episodes if there is a single seed
-        low, high = stats.wilson_interval(win_rate, args.episodes)
-    return {
-        "episodes": args.episodes,
-        "win_rate": win_rate,
-        "win_rate_ci95": [low, high],
-        "return_mean": float(result.return_mean.mean()),
-        "length_mean": float(result.length_mean.mean()),
-        "seeds": len(run.seeds),
-    }
-
-
-def _evaluate_by_task(args: EvaluateArgs) -> None:
-    import numpy as np
-
-    from refil.training import evaluation
-
-    run = run_dir.open_run(args.run)
-    run.config.configure()
-    setup, times = run.config.build(), _model_times(run)
-    won = np.asarray(_play(run, setup, evaluation.evaluate_by_task, args)).tolist()
+    times = _model_times(run)
+    played = _play(run, setup, evaluation.evaluate_by_task, args)
     if _model_times(run) != times:
         raise RefilError(f"{args.run} is still training, and its models changed during the evaluation; try again when it ends")
-    run.write_by_task(args.episodes, dict(zip(setup.env.task_names, won, strict=True)))
+    names = setup.env.task_names
+    won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
+    means = {name: dict(zip(names, getattr(played, name).tolist(), strict=True)) for name in MEANS}
+    run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
+    rates = run.by_task()
     if args.json:
-        print(json.dumps({"episodes": args.episodes, "win_rate": run.by_task()}))
+        print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
         return
-    print(f"{args.run}: {len(run.seeds)} seed(s), {args.episodes} greedy episodes each of {len(won)} task(s)")
-    for name, rates in sorted(run.by_task().items(), key=lambda item: -np.mean(item[1])):
-        print(f"  {name:<24} {np.mean(rates):.3f}")
+    print(
+        f"{args.run}: fresh evaluation, mean of {len(run.seeds)} seed(s), {args.episodes:,} greedy episodes per seed and task"
+    )
+    print(f"  {'task':<24} win rate   return   length")
+    for name in sorted(names, key=lambda name: -np.mean(rates[name])):
+        mean_return, length = (np.mean(means[mean][name]) for mean in MEANS)
+        print(f"  {name:<24} {np.mean(rates[name]):8.3f} {mean_return:8.3f} {length:8.1f}")
 
 
-def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArgs) -> Any:
+def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArgs, chosen: int | None = None) -> "EvalResult":
+    """Play with the models of all seeds, or with a chosen one on episodes that no model has played before."""
     import jax
 
-    from refil.training import devices
+    from refil.training import devices, memory
 
+    memory.check_episodes(setup.env, args.episodes * len(run.seeds), "--episodes")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
-    keys = jax.random.split(jax.random.key(args.seed), len(run.seeds))
-    return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))
+    key, count = jax.random.key(args.seed), len(run.seeds)
+    keys = jax.random.split(key, count)
+    if chosen is not None:
+        models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
+        keys = jax.random.split(key, count + 1)[count:]
+    where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {run.config.env.name}"
+    with ProgressBar() as progress:
+        progress.phase(f"compiling and playing {args.episodes} episodes per seed {where}")
+        return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))
 
 
 def _model_times(run: RunDir) -> list[int]:

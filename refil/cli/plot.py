@@ -1,18 +1,22 @@
-"""Draw several runs into one figure, and print the same as a table."""
+"""Draw several runs into one figure, and print the same as a table; each environment has its own panel."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError
+from refil.plots import PlotOptions
+from refil.settings import PositiveInt
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
 
 PLOTS = "refil.plots"
+MAX_INCHES = 100.0
 
 
 @dataclass(frozen=True)
@@ -23,20 +27,43 @@ class PlotArgs:
     out: Path = Path("curves.png")  # File of the figure; its suffix chooses the format (png, pdf, svg)
     labels: tuple[str, ...] = ()  # One label per run (default: the methods); runs with the same label form one curve
     figure: str = "learning_curves"  # Figure to draw: a name from 'refil list', or the path of a Python file
+    metric: str = "win_rate"  # Name of a number in metrics.jsonl to draw, for example return_mean or loss
+    title: str | None = None  # Title of the figure; panels are titled with environment and number of seeds in any case
+    size: tuple[float, float] | None = None  # Width and height of the figure in inches
+    smooth: PositiveInt = 1  # Number of evaluations to average over, the latest and those before it; tables are not smoothed
 
 
 def main(arguments: list[str]) -> None:
     """Draw the figure and print the table."""
     args = settings.from_command_line(PlotArgs, arguments, "refil plot", __doc__)
+    _check(args)
+    runs = [run_dir.open_run(path) for path in args.runs]
+    options = PlotOptions(args.metric, args.title, args.size, args.smooth)
+    with serialization.require_matplotlib():
+        figure, curves = plugins.load(PLOTS, args.figure), _by_label(runs, args.labels or _default_labels(runs))
+        serialization.save_figure(_call(figure.draw, curves, options, args.figure), args.out)
+    print("\n".join([*_call(figure.table, curves, options, args.figure), str(args.out)]))
+
+
+def _check(args: PlotArgs) -> None:
     if not args.runs:
         raise RefilError("give the folder of at least one run")
     if args.labels and len(args.labels) != len(args.runs):
         raise RefilError(f"--labels has {len(args.labels)} labels for {len(args.runs)} runs")
-    runs = [run_dir.open_run(path) for path in args.runs]
-    with serialization.require_matplotlib():
-        figure, curves = plugins.load(PLOTS, args.figure), _by_label(runs, args.labels or _default_labels(runs))
-        serialization.save_figure(figure.draw(curves), args.out)
-    print("\n".join([*figure.table(curves), str(args.out)]))
+    if args.size and not all(1 <= inches <= MAX_INCHES for inches in args.size):
+        raise RefilError(
+            f"--size must be two numbers of inches from 1 to {MAX_INCHES:g}, not {args.size[0]:g} {args.size[1]:g}"
+        )
+    serialization.check_figure_path(args.out)
+
+
+def _call(function: Callable[..., Any], curves: dict[str, list[RunDir]], options: PlotOptions, figure: str) -> Any:
+    if len(inspect.signature(function).parameters) > 1:
+        return function(curves, options)
+    if options != PlotOptions():
+        flags = "--metric, --title, --size and --smooth"
+        raise RefilError(f"{flags} need a figure with options; {function.__name__}(curves) of {figure} takes none")
+    return function(curves)
 
 
 def _by_label(runs: list[RunDir], labels: Sequence[str]) -> dict[str, list[RunDir]]:
@@ -50,9 +77,12 @@ def _by_label(runs: list[RunDir], labels: Sequence[str]) -> dict[str, list[RunDi
 
 
 def _default_labels(runs: list[RunDir]) -> list[str]:
-    # The method, with the folder's name if a method occurs twice, and with the whole path if that does.
-    methods = [run.config.method.name for run in runs]
+    # The method, with the folder's name if an environment has it twice, and with the whole path if that is not enough.
+    from refil.plots import _runs
+
+    envs, methods = _runs.environments(runs), [_runs.method_label(run) for run in runs]
     folders = [f"{method}, {run.path.name}" for method, run in zip(methods, runs, strict=True)]
     paths = [f"{method}, {run.path}" for method, run in zip(methods, runs, strict=True)]
-    candidates = (methods, folders, paths)
-    return [next((names[n] for names in candidates if names.count(names[n]) == 1), paths[n]) for n in range(len(runs))]
+    candidates = [list(zip(envs, names, strict=True)) for names in (methods, folders, paths)]
+    numbers = range(len(runs))
+    return [next((names[n][1] for names in candidates if names.count(names[n]) == 1), paths[n]) for n in numbers]

@@ -15,7 +15,7 @@ import tyro
 
 from refil import plugins, settings
 from refil.cli import _flags
-from refil.cli._training import run_training
+from refil.cli._training import check, run_training
 from refil.errors import RefilError
 from refil.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
@@ -88,7 +88,7 @@ def _override(config: RunConfig, args: SweepArgs) -> RunConfig:
 
 
 def _check_same(path: Path, config: RunConfig) -> None:
-    differing = configs.differences(run_dir.open_run(path).config, config)
+    differing = run_dir.open_run(path).differences(config)
     allowed = _may_differ_when_finished if _is_finished(path, config) else configs.is_changeable
     if names := sorted(_flags.flag(config, name) for name in differing if not allowed(name)):
         raise RefilError(f"{path} holds a run with other options: {', '.join(names)}; choose another --out")
@@ -101,6 +101,8 @@ def _may_differ_when_finished(name: str) -> bool:
 
 def _complete(config: RunConfig, path: Path, deadline: float | None) -> bool:
     """Bring a run to its end; return False where time ran out."""
+    if not path.exists():
+        check(config)  # raises before anything is written
     with run_dir.locked(path):
         resume = (path / run_dir.CONFIG).exists()
         if resume:

@@ -6,24 +6,27 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
-from refil import plugins, settings
+import numpy as np
+
+from refil import plugins, settings, stats
 from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
-from refil.cli._training import run_training
+from refil.cli._training import check, run_training
 from refil.errors import RefilError
-from refil.storage import run_dir, serialization
+from refil.storage import initial, run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config as configs
+from refil.training import stored
 from refil.training.config import CHANGEABLE, ENVS, METHODS, RunConfig
 
 BASELINES = (DEFAULT_METHOD, "qmix_attention")  # methods to compare a run with
 HELP = """Train a method on an environment, or resume a run.
 
-    refil train [ENV] [--method NAME] [--out DIR] [options]
+    refil train [ENV] [--method NAME] [--init-from RUN] [--out DIR] [options]
 
-    refil train --config FILE [--out DIR] [options]
+    refil train --config FILE [--out DIR] [--trust] [options]
 
-    refil train --resume RUN [options]
+    refil train --resume RUN [--trust] [options]
 
 ENV: {envs}, any two armies such as 3s5z_vs_3s6z, or the path of a Python file that defines an environment.
 
@@ -34,6 +37,10 @@ ENV: {envs}, any two armies such as 3s5z_vs_3s6z, or the path of a Python file t
 --config FILE: take the environment, the method and all options from the config.json of another run.
 
 --resume RUN: continue the run in this folder from its last checkpoint; only {changeable} may differ from the first time.
+
+--init-from RUN: start all seeds from the first model of another run, or from the model in a file (model_seed_N.safetensors).
+
+--trust: run the Python files that come with RUN or FILE, which somebody else may have written; read them first.
 
 The options and defaults below are those of {env} with {method}."""
 
@@ -50,9 +57,9 @@ def main(arguments: list[str]) -> None:
 
 def non_default_flags(config: RunConfig, method: str) -> list[str]:
     """Return the flags of all options that are not at their defaults, except those that another method does not have."""
-    default = configs.default(config.env.name, config.method.name)
+    default = configs.default_like(config)
     flags = settings.flags(config)
-    known = {f"method.{field.name}" for field in fields(configs.default(config.env.name, method).method.options)}
+    known = {f"method.{field.name}" for field in fields(configs.default_like(config, method).method.options)}
     changed = {path: value for path, (_, value) in configs.differences(default, config).items() if value is not None}
     kept = {path: value for path, value in changed.items() if not path.startswith("method.") or path in known}
     return [_flags.format_flag(flags[path], value) for path, value in kept.items()]
@@ -60,27 +67,27 @@ def non_default_flags(config: RunConfig, method: str) -> list[str]:
 
 def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
-    with _flags.flags_in_errors(config):
-        config.configure()
-        config.build()  # raises before anything is written
+    setup = check(config)  # raises before anything is written
+    init = initial.load(Path(early.init_from), setup) if early.init_from else None
+    if early.config and init is None and (weights := Path(early.config).parent / initial.INIT).exists():
+        print(f"This run starts from random weights; add --init-from {weights} to start where {early.config} did.")
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
-        run = run_dir.create(path, config)
+        run = run_dir.create(path, config, init)
         return run_training(config, run, resume=False), run
 
 
 def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
-    for name in ("env", "method", "config", "out"):
+    for name in ("env", "method", "config", "out", "init_from"):
         if getattr(early, name) is not None:
             raise RefilError(f"--resume takes everything from the run's folder; omit {name} ({getattr(early, name)})")
-    run = run_dir.open_run(Path(early.resume or ""))
+    run = run_dir.open_run(Path(early.resume or ""), early.trust)
     with run_dir.locked(run.path):
         saved = run.config
         with _flags.flags_in_errors(saved):
             config = configs.resumed(saved, _parse(saved, rest))
             _check_steps(run, saved, config)
-            config.configure()
-            config.build()
+        check(config)
         return run_training(config, run, resume=True), run
 
 
@@ -112,14 +119,15 @@ def _report(run: RunDir) -> None:
     config = run.config
     try:
         with serialization.require_matplotlib():
-            from refil.plots import learning_curves
+            from refil.plots import _runs, learning_curves
     except RefilError as error:
         print(error)
     else:
-        serialization.save_figure(learning_curves.draw({config.method.name: [run]}), run.path / run_dir.CURVE)
+        serialization.save_figure(learning_curves.draw({_runs.method_label(run): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
     baseline = next(method for method in BASELINES if method != config.method.name)
-    path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", config.env.name))
+    env = str(run.path / stored.code_path("env", config.env.name)) if config.env.sha256 else config.env.name
+    path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", env))
     print("Next steps:")
     print(f"  refil evaluate {path} --episodes 200")
     print(f"  refil train --resume {path} --steps {2 * config.train.steps}")
@@ -128,17 +136,17 @@ def _report(run: RunDir) -> None:
 
 
 def _summary(run: RunDir) -> list[str]:
-    config, by_seed = run.config, {}
-    for line in run.metrics():
-        if "win_rate" in line:
-            by_seed.setdefault(line["seed"], []).append(line)
-    first = [lines[0]["win_rate"] for lines in by_seed.values()]
-    last = [lines[-1]["win_rate"] for lines in by_seed.values()]
-    seconds = max(lines[-1]["seconds"] for lines in by_seed.values())
-    seeds = f"{len(last)} seed{'s' if len(last) > 1 else ''}"
-    mean_first, mean_last = sum(first) / len(first), sum(last) / len(last)
-    return [
+    config, lines = run.config, run.metrics()
+    by_seed = stats.series(lines, "win_rate")
+    first = np.mean([points[0, 1] for points in by_seed.values()])
+    finals = np.array([stats.final(points) for points in by_seed.values()])
+    seconds = max(line["seconds"] for line in lines)
+    seeds = f"{len(finals)} seed{'s' if len(finals) > 1 else ''}"
+    text = [
         f"{config.method.name} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
-        f"Win rate of the greedy policy: {mean_first:.0%} in the first evaluation, {mean_last:.0%} in the last "
-        f"(by seed: {', '.join(f'{rate:.0%}' for rate in last)}).",
+        f"Final win rate of the greedy policy ({stats.FINAL_MEANING}): {finals.mean():.0%}; first evaluation: {first:.0%}.",
     ]
+    if (spread := stats.spread(finals, (0.0, 1.0))) is not None:
+        by_seed = ", ".join(f"{rate:.0%}" for rate in finals)
+        text.append(f"By seed: {by_seed} ({spread.low:.0%} to {spread.high:.0%}, {spread.name}).")
+    return text

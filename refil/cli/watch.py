@@ -23,6 +23,7 @@ class WatchArgs:
     task: str | None = None  # Name of the task to play (default: random tasks)
     seed: NonNegativeInt = 0  # Seed of the episodes
     model: NonNegativeInt | None = None  # Training seed whose model plays (default: the first seed of the run)
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
 
 
 def main(arguments: list[str]) -> None:
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> None:
     from refil.storage import run_dir
     from refil.viewer import export
 
-    run_dir.open_run(args.run).config.configure()
-    replays = api.load(args.run, args.model).play(args.episodes, args.task, args.seed)
+    export.check_paths(args.html, args.gif, args.png)
+    run_dir.open_run(args.run, args.trust).config.configure()
+    replays = api.load(args.run, args.model, trust=args.trust).play(args.episodes, args.task, args.seed)
     export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], args.html, args.gif, args.png)

@@ -48,6 +48,12 @@ class Beacon:
     spec: Spec
     tasks: Int[Array, " tasks"]  # one row per task: here the size of the team
     task_names: tuple[str, ...] = ("2 agents", "3 agents", "4 agents")
+    action_names: tuple[str, ...] = ("left", "stay", "right")  # optional, as are names of features
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the entity features."""
+        return (*(f"cell {number}" for number in range(self.config.cells)), "is beacon")
 
     def reset(self, task: Int[Array, ""], key: PRNGKeyArray) -> State:
         """Place everyone randomly."""

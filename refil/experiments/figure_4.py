@@ -28,13 +28,12 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
     from refil.plots import learning_curves
 
     path = out / "figure_4.png"
-    serialization.save_figure(learning_curves.draw_panels(panels(done)), path)
-    table = learning_curves.table({label: [run] for label, run in done.items()})
-    serialization.write_atomic(out / "figure_4.md", ("\n".join(table) + "\n").encode())
+    serialization.save_figure(learning_curves.draw(curves(done)), path)
+    serialization.write_atomic(out / "figure_4.md", ("\n".join(learning_curves.table(curves(done))) + "\n").encode())
     return path
 
 
-def panels(done: dict[str, RunDir]) -> dict[str, dict[str, list[RunDir]]]:
-    """Return the runs of each panel, by method."""
+def curves(done: dict[str, RunDir]) -> dict[str, list[RunDir]]:
+    """Return the runs of each method, on all task sets."""
     names = [config.label(method) for method in ABLATIONS]
-    return {env: {name: [done[f"{name} on {env}"]] for name in names} for env in TASK_SETS}
+    return {name: [done[f"{name} on {env}"] for env in TASK_SETS] for name in names}

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from refil import stats
 from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config, evaluation
@@ -26,12 +27,13 @@ def runs() -> dict[str, RunConfig]:
 
 
 def report(done: dict[str, RunDir], out: Path) -> Path:
-    """Write the table as Markdown."""
-    head = ("method and set", "steps", "episodes won", "return", "TD error", "steps/s", "ms an update", "GB")
+    """Write the table as Markdown, followed by what "final" means."""
+    head = ("method and set", "steps", "final win rate", "final return", "TD error", "steps/s", "ms per update", "GB")
     lines = [f"| {' | '.join(head)} |", "|---" + "|---:" * (len(head) - 1) + "|"]
     lines += [f"| {label} | {' | '.join(row(run))} |" for label, run in done.items()]
     for env in STEPS:
         lines.append(f"| random actions on {env} | | {' | '.join(_random_policy(env))} | | | | |")
+    lines += ["", f"Final: {stats.FINAL_MEANING}."]
     path = out / "table_1.md"
     serialization.write_atomic(path, ("\n".join(lines) + "\n").encode())
     return path
@@ -47,13 +49,18 @@ def row(run: RunDir) -> list[str]:
     error = learning[-1]["td_loss"] / learning[-1]["target_variance"]
     return [
         f"{last['env_steps']:,}",
-        f"{last['win_rate']:.3f}",
-        f"{last['return_mean']:.2f}",
+        f"{_final(lines, 'win_rate'):.3f}",
+        f"{_final(lines, 'return_mean'):.2f}",
         f"{error:.3f}",
         f"{passed['env_steps'] / passed['seconds']:,.0f}",
         f"{1e3 * passed['seconds'] / passed['updates']:.2f}",
         _peak_gigabytes(lines),
     ]
+
+
+def _final(lines: list[dict[str, Any]], metric: str) -> float:
+    (points,) = stats.series(lines, metric).values()
+    return stats.final(points)
 
 
 def _peak_gigabytes(lines: list[dict[str, Any]]) -> str:

@@ -1,12 +1,18 @@
-"""REFIL on the three StarCraft task sets for the paper's 10M steps, one seed each."""
+"""REFIL on the three StarCraft task sets for the paper's 10M steps, one seed each.
+
+Runs of further seeds join a curve if their folders are next to the run's own and have its name followed by `_seeds_` and
+anything: `refil_on_3_8csz_seeds_1_to_4`.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from refil import stats
+from refil.errors import RefilError
 from refil.experiments.figure_4 import TASK_SETS
-from refil.storage import serialization
+from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
 from refil.training.config import RunConfig
@@ -24,20 +30,36 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
     """Draw the learning curves, and write a table of the win rate along the way."""
     from refil.plots import learning_curves
 
-    path = out / "ten_million.png"
-    serialization.save_figure(learning_curves.draw({label: [run] for label, run in done.items()}), path)
-    serialization.write_atomic(out / "ten_million.md", ("\n".join(_table(done)) + "\n").encode())
+    path, runs = out / "ten_million.png", [_with_more_seeds(run) for run in done.values()]
+    serialization.save_figure(learning_curves.draw({"REFIL": [run for each in runs for run in each]}), path)
+    table = _table(dict(zip(done, runs, strict=True)))
+    serialization.write_atomic(out / "ten_million.md", ("\n".join(table) + "\n").encode())
     return path
 
 
-def _table(done: dict[str, RunDir]) -> Iterator[str]:
+def _with_more_seeds(run: RunDir) -> list[RunDir]:
+    more = [run_dir.open_run(path) for path in sorted(run.path.parent.glob(f"{run.path.name}_seeds_*"))]
+    found: dict[int, RunDir] = {}
+    for each in (run, *more):
+        for seed in {line["seed"] for line in each.metrics()}:
+            if found.setdefault(seed, each) is not each:
+                raise RefilError(f"{found[seed].path} and {each.path} both have seed {seed}")
+    return [run, *more]
+
+
+def _table(curves: dict[str, list[RunDir]]) -> Iterator[str]:
     from refil.plots import learning_curves
 
-    for number, (label, run) in enumerate(done.items()):
-        steps, curves = learning_curves.seed_curves([run])
+    for number, (label, runs) in enumerate(curves.items()):
+        steps, by_seed = learning_curves.seed_curves(runs)
+        finals = learning_curves.final_values(runs)
         ends = np.linspace(0, steps[-1], COLUMNS + 1)[1:]
         if not number:
-            yield f"| million steps | {' | '.join(f'{end / 1e6:.2g}' for end in ends)} |"
-            yield f"|---|{'---|' * COLUMNS}"
-        rates = [curves[:, (steps > end - WINDOW * steps[-1]) & (steps <= end)].mean() for end in ends]
-        yield f"| {label} | {' | '.join(f'{rate:.0%}' for rate in rates)} |"
+            head = " | ".join(f"{end / 1e6:.2g}" for end in ends)
+            yield f"| win rate at million steps | {head} | final ({stats.FINAL_MEANING}) | by seed | spread |"
+            yield f"|---|{'---:|' * COLUMNS}---:|---|---|"
+        rates = [by_seed[:, (steps > end - WINDOW * steps[-1]) & (steps <= end)].mean() for end in ends]
+        spread = stats.spread(finals, (0.0, 1.0))
+        cells = [f"{rate:.0%}" for rate in (*rates, finals.mean())] + [", ".join(f"{value:.0%}" for value in finals)]
+        cells.append("" if spread is None else f"{spread.low:.0%} to {spread.high:.0%} ({spread.name})")
+        yield f"| {label} | {' | '.join(cells)} |"

@@ -70,7 +70,7 @@ def factorized_loss(
     """Return the weighted sum of the joint and the imagined loss (paper, equations 5 and 6)."""
     obs, samples = batch.observations, options.samples
     key_groups, *keys = jax.random.split(key, 3)
-    group_ids = partition(obs, _sample_partitions(batch, options.groups, samples, key_groups))
+    group_ids = partition(obs, sample_partitions(batch, options.groups, samples, key_groups))
     visible = jnp.concatenate([obs.visible[None], *views(group_ids, obs.visible)])
     full = jnp.concatenate([obs.full_view[None], *views(group_ids, obs.full_view)])
     q, inputs = unroll_both(model, target, batch, visible, full, keys)
@@ -169,7 +169,7 @@ def mix(
     return value
 
 
-def _sample_partitions(
+def sample_partitions(
     batch: EpisodeBatch, groups: int, samples: int, key: PRNGKeyArray
 ) -> Int[Array, "samples batch timesteps entities"]:
     """Sample partitions for each episode; they stay the same at all of its timesteps."""

@@ -77,6 +77,7 @@ def on_policy_loss(
 ) -> Loss:
     """Return the weighted sum of the joint and the imagined squared error."""
     obs = batch.observations
+    assert batch.groups is not None
     q, context = _unroll(model, batch, views(obs.visible, batch.groups), views(obs.full_view, batch.groups))
     factor_slices = [slice(0, 1), *([slice(1, None)] if imagined_weight else [])]
     value, *imagined = losses.joint_values(model.mixer, context, q, batch, factor_slices)

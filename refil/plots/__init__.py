@@ -1,8 +1,21 @@
 """Figures, one file each; the name of the file is the name of the figure.
 
-A figure defines `draw(curves) -> Figure` and `table(curves)`, which yields the same as lines of Markdown; `curves` maps each
-label to the runs (`RunDir`) whose seeds form one curve.
+A figure defines `draw(curves, options) -> Figure` and `table(curves, options)`, which yields the same as lines of Markdown.
+`curves` maps each label to the runs (`RunDir`) whose seeds form one curve; `options` is a `PlotOptions`. A figure that has no
+use for options may leave out that argument.
 """
+
+from dataclasses import dataclass
 
 NEEDED = ("draw", "table")  # names that a figure file must define
 KIND = "figure"
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """What to draw, and how."""
+
+    metric: str = "win_rate"  # name of a number in metrics.jsonl
+    title: str | None = None  # of the whole figure; panels are titled with environment and seeds
+    size: tuple[float, float] | None = None  # width and height in inches
+    smooth: int = 1  # number of evaluations to average over, the latest and those before it

@@ -1,69 +1,90 @@
-"""Learning curves: win rate against environment steps, mean and 95 % interval over seeds."""
+"""Learning curves: win rate or another metric against environment steps, mean and spread over seeds."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from refil import stats
-from refil.errors import RefilError
-from refil.plots import _curves
-from refil.plots._curves import Curves
+from refil.plots import PlotOptions, _curves, _runs
+from refil.plots._runs import Curves
 from refil.storage.run_dir import RunDir
 
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
-END = 0.9  # fraction of the steps after which a run counts as near its end
+MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
+RATES = ("win_rate",)  # metrics that are fractions and shown in percent
+UNITS = {
+    "win_rate": "win rate (%)",
+    "return_mean": "return per episode",
+    "length_mean": "length of episodes (steps)",
+    "seconds": "training time (s)",
+    "peak_bytes": "peak memory (bytes)",
+}
+DEFAULT = PlotOptions()
 
 
-def draw(curves: Curves) -> Figure:
-    """Draw all curves into one figure."""
-    figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
-    _draw_axes(figure.add_subplot(), curves)
+def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
+    """Draw a panel for each environment."""
+    panels = {env: _seed_curves(members, options) for env, members in _runs.panels(curves).items()}
+    counts = [{label: len(seeds) for label, (_, seeds) in drawn.items()} for drawn in panels.values()]
+    titles = [f"{env}, {_curves.count_seeds(each.values())}" for env, each in zip(panels, counts, strict=True)]
+    texts, order = _curves.legend_labels(counts), list(curves)
+    figure, all_axes = _curves.subplots(titles, texts.values(), options, share_y=options.metric in RATES)
+    scale, bounds = (100, (0.0, 100.0)) if options.metric in RATES else (1, (-np.inf, np.inf))
+    longest = max(steps[-1] for drawn in panels.values() for steps, _ in drawn.values())
+    unit, name = (1e6, "million") if longest >= 1e6 else (1e3, "thousand")
+    for axes, drawn in zip(all_axes, panels.values(), strict=True):
+        for label, (steps, seeds) in drawn.items():
+            _curves.draw_curve(axes, steps / unit, scale * seeds, order.index(label), texts[label], bounds)
+        axes.set_xlabel(f"environment steps ({name})")
+        axes.set_ylabel(UNITS.get(options.metric, options.metric.replace("_", " ")))
+    if options.metric in RATES:
+        _curves.limit_rates(figure)
+    _curves.add_legend(figure, counts)
     return figure
 
 
-def draw_panels(panels: dict[str, Curves]) -> Figure:
-    """Draw several panels next to each other, each with its title."""
-    figure = Figure(figsize=(4.4 * len(panels), 3.8), dpi=150, layout="constrained")
-    for axes, (title, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        _draw_axes(axes, curves)
-        axes.set_title(title)
-    return figure
+def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
+    """Yield the final value of each curve, and its mean over all steps."""
+    envs, name = _runs.panels(curves), options.metric.replace("_", " ")
+    yield f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | mean | spread | mean over all steps |"
+    yield "|---|---:|---|---:|---|---:|"
+    for env, members in envs.items():
+        for label, runs in members.items():
+            yield f"| {label if len(envs) == 1 else f'{label} on {env}'} | {' | '.join(_cells(runs, options.metric))} |"
 
 
-def table(curves: Curves) -> Iterator[str]:
-    """Yield the win rates over the last tenth of the steps and over the whole run."""
-    yield "| episodes won | million steps | at the end, by seed | mean | 95 % interval | over the whole run |"
-    yield "|---|---:|---|---:|---:|---:|"
-    for label, runs in curves.items():
-        steps, by_seed = seed_curves(runs)
-        ends = by_seed[:, steps >= END * steps[-1]].mean(axis=1)
-        mean, low, high = stats.mean_interval(ends)
-        cells = ", ".join(f"{end:.0%}" for end in ends)
-        yield f"| {label} | {steps[-1] / 1e6:.2g} | {cells} | {mean:.0%} | {low:.0%} to {high:.0%} | {by_seed.mean():.0%} |"
-
-
-def seed_curves(runs: Sequence[RunDir]) -> tuple[np.ndarray, np.ndarray]:
-    """Return a grid of steps that every seed has reached, and each seed's win rate interpolated there."""
-    points = [np.array(curve, float) for run in runs for curve in _evaluations(run).values()]
+def seed_curves(runs: Sequence[RunDir], metric: str = DEFAULT.metric, smooth: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return a grid of steps that every seed has reached, and each seed's values interpolated there."""
+    points = [np.column_stack([each[:, 0], _smoothed(each[:, 1], smooth)]) for each in _runs.series(runs, metric)]
     grid = np.linspace(0, min(curve[-1, 0] for curve in points), POINTS)
     return grid, np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in points])
 
 
-def _draw_axes(axes: Axes, curves: Curves) -> None:
-    for label, runs in curves.items():
-        _curves.draw_curve(axes, *seed_curves(runs), label)
-    axes.set_xlabel("environment steps")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k")
-    _curves.finish_axes(axes)
+def final_values(runs: Sequence[RunDir], metric: str = DEFAULT.metric) -> np.ndarray:
+    """Return the final value of each seed."""
+    return np.array([stats.final(points) for points in _runs.series(runs, metric)])
 
 
-def _evaluations(run: RunDir) -> dict[int, list[tuple[int, float]]]:
-    by_seed: dict[int, list[tuple[int, float]]] = {}
-    for line in run.metrics():
-        if "win_rate" in line:
-            by_seed.setdefault(line["seed"], []).append((line["env_steps"], line["win_rate"]))
-    if not by_seed:
-        raise RefilError(f"{run.path} has no evaluation yet")
-    return by_seed
+def _seed_curves(members: Curves, options: PlotOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    return {label: seed_curves(runs, options.metric, options.smooth) for label, runs in members.items()}
+
+
+def _smoothed(values: np.ndarray, number: int) -> np.ndarray:
+    """Return the mean of each value and those before it, `number` in all where there are as many."""
+    sums = np.cumsum(np.insert(values, 0, 0.0))
+    last = np.arange(1, len(values) + 1)
+    first = np.maximum(last - number, 0)
+    return (sums[last] - sums[first]) / (last - first)
+
+
+def _cells(runs: Sequence[RunDir], metric: str) -> list[str]:
+    show = "{:.0%}".format if metric in RATES else "{:.3g}".format
+    ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _runs.series(runs, metric)}, key=float)
+    finals = final_values(runs, metric)
+    spread = stats.spread(finals, (0.0, 1.0) if metric in RATES else (-np.inf, np.inf))
+    between = "" if spread is None else f"{show(spread.low)} to {show(spread.high)} ({spread.name})"
+    steps = " to ".join(dict.fromkeys((ends[0], ends[-1])))
+    whole = seed_curves(runs, metric)[1].mean()
+    seeds = ", ".join(map(show, finals)) if len(finals) <= MAX_LISTED else f"{show(finals.min())} to {show(finals.max())}"
+    return [steps, seeds, show(finals.mean()), between, show(whole)]

@@ -1,4 +1,4 @@
-"""Tasks ranked: win rate on each task, best task first for each method, mean and 95 % interval over seeds.
+"""Tasks ranked: win rate on each task, best task first for each method, mean and spread over seeds.
 
 `refil evaluate RUN --by-task` plays the tasks.
 """
@@ -9,30 +9,48 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from refil.errors import RefilError
-from refil.plots import _curves
-from refil.plots._curves import Curves
+from refil.plots import PlotOptions, _curves, _runs
+from refil.plots._runs import Curves
 from refil.storage.run_dir import RunDir
 
+DEFAULT = PlotOptions()
 
-def draw(curves: Curves) -> Figure:
-    """Draw one curve per label."""
-    figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
-    axes = figure.add_subplot(xlabel="tasks, best first")
-    for label, runs in curves.items():
-        rates = _ranked(runs, label)
-        _curves.draw_curve(axes, np.arange(1, rates.shape[1] + 1), rates, label)
-    _curves.finish_axes(axes)
+
+def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
+    """Draw a panel for each environment, with one curve per label."""
+    _check(options)
+    panels = {env: {label: _ranked(runs, label) for label, runs in each.items()} for env, each in _runs.panels(curves).items()}
+    counts = [{label: len(rates) for label, rates in ranked.items()} for ranked in panels.values()]
+    titles = [f"{env}, {_curves.count_seeds(each.values())}" for env, each in zip(panels, counts, strict=True)]
+    texts, order = _curves.legend_labels(counts), list(curves)
+    figure, all_axes = _curves.subplots(titles, texts.values(), options, share_y=True)
+    for axes, ranked in zip(all_axes, panels.values(), strict=True):
+        for label, rates in ranked.items():
+            x = np.arange(1, rates.shape[1] + 1)
+            _curves.draw_curve(axes, x, 100 * rates, order.index(label), texts[label], (0.0, 100.0))
+        axes.set(xlabel="rank of the task (best first)", ylabel="win rate (%)")
+    _curves.limit_rates(figure)
+    _curves.add_legend(figure, counts)
     return figure
 
 
-def table(curves: Curves) -> Iterator[str]:
+def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
     """Yield the win rates on the best and the median task, and the number of tasks above half of the best."""
-    yield "| episodes won | on the best task | on the middle one | tasks with at least half of the best |"
+    _check(options)
+    yield "| win rate, mean over seeds | on the best task | on the middle one | tasks with at least half of the best |"
     yield "|---|---:|---:|---:|"
-    for label, runs in curves.items():
-        mean = _ranked(runs, label).mean(axis=0)
-        count = f"{(mean >= mean[0] / 2).sum()} of {len(mean)}"
-        yield f"| {label} | {mean[0]:.0%} | {mean[len(mean) // 2]:.0%} | {count} |"
+    envs = _runs.panels(curves)
+    for env, members in envs.items():
+        for label, runs in members.items():
+            mean = _ranked(runs, label).mean(axis=0)
+            count = f"{(mean >= mean[0] / 2).sum()} of {len(mean)}"
+            name = label if len(envs) == 1 else f"{label} on {env}"
+            yield f"| {name} | {mean[0]:.0%} | {mean[len(mean) // 2]:.0%} | {count} |"
+
+
+def _check(options: PlotOptions) -> None:
+    if (options.metric, options.smooth) != (DEFAULT.metric, DEFAULT.smooth):
+        raise RefilError("the figure tasks_ranked draws win rates of by_task.json, without the options metric and smooth")
 
 
 def _ranked(runs: Sequence[RunDir], label: str) -> np.ndarray:

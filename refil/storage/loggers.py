@@ -1,22 +1,32 @@
-"""Loggers: destinations of metrics other than the run's own file. Their libraries are imported only when they are used."""
+"""Loggers: destinations of metrics other than the run's own file. Their libraries are imported only when they are used.
 
-from collections.abc import Callable
+Each seed is a run of its own there. A resumed run continues the curves of the killed one: what was logged after the checkpoint
+and is now logged again appears once.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from refil.errors import RefilError
+from refil.storage import serialization
 from refil.training.config import RunConfig
 
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
+WANDB_IDS = "wandb.json"  # the id of every seed's run at Weights & Biases, in the folder of the run
+SECONDS_BETWEEN_FLUSHES = 1  # of event files: what a killed process has not written yet is lost
 
 
 def open_loggers(config: RunConfig, path: Path, stack: ExitStack) -> list[Logger]:
     """Open the loggers that a config asks for; they are closed with the stack."""
     loggers: list[Logger] = []
     if config.output.tensorboard:
-        loggers.append(_tensorboard(path, stack))
+        loggers.append(_tensorboard(config, path, stack))
     if config.output.wandb:
         loggers.append(_wandb(config, path, stack))
     return loggers
@@ -26,22 +36,43 @@ def _curves(line: Line) -> Line:
     return {name: value for name, value in line.items() if name not in ("seed", "env_steps") and value is not None}
 
 
-def _tensorboard(path: Path, stack: ExitStack) -> Logger:
+def _config(config: RunConfig, seed: int) -> dict[str, Any]:
+    return json.loads(config.to_json()) | {"seed": seed}
+
+
+def _tensorboard(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
     try:
-        from tensorboard.summary import Writer
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
         raise RefilError("output.tensorboard needs the extra 'tensorboard': pip install 'refil[tensorboard]'") from error
     writers: dict[int, Any] = {}
 
     def log(line: Line) -> None:
-        seed = line["seed"]
-        if seed not in writers:  # each seed is a TensorBoard run, so that its curves can be compared
-            writers[seed] = Writer(str(path / "tensorboard" / f"seed_{seed}"))
-            stack.callback(writers[seed].close)
-        for name, value in _curves(line).items():
-            writers[seed].add_scalar(name, value, line["env_steps"])
+        seed, step = line["seed"], line["env_steps"]
+        if seed not in writers:
+            writer = writers[seed] = EventFileWriter(
+                str(path / "tensorboard" / f"seed_{seed}"), flush_secs=SECONDS_BETWEEN_FLUSHES
+            )
+            stack.callback(writer.close)
+            # Readers drop events of earlier files from this step on.
+            writer.add_event(Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START)))
+            options = hparams_pb(dict(_flat(_config(config, seed))), trial_id=f"{path.resolve().name}/seed_{seed}")
+            writer.add_event(Event(wall_time=time.time(), summary=options))
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in _curves(line).items()]
+        writers[seed].add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     return log
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | float | str]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}", value if isinstance(value, bool | int | float | str) else json.dumps(value)
 
 
 def _wandb(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
@@ -49,13 +80,39 @@ def _wandb(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
         import wandb  # pyright: ignore[reportMissingImports] (an optional dependency)
     except ImportError as error:
         raise RefilError("output.wandb needs the extra 'wandb': pip install 'refil[wandb]'") from error
-    values = {"env": config.env.name, "method": config.method.name, "config": config.to_json()}
-    run = wandb.init(project=config.output.wandb, name=path.name, dir=str(path), config=values)
-    stack.callback(run.finish)
+    seeds = range(config.train.seed, config.train.seed + config.train.seeds)
+    runs: dict[int, Any] = {}
+    for seed, identifier in _wandb_ids(path / WANDB_IDS, seeds).items():
+        runs[seed] = wandb.init(
+            project=config.output.wandb,
+            group=path.resolve().name,
+            name=f"seed_{seed}",
+            id=identifier,
+            resume="allow",
+            reinit="create_new",  # several runs at a time
+            config=_config(config, seed),
+            allow_val_change=True,  # options that may change when a run is resumed
+            dir=str(path),
+        )
+        stack.callback(runs[seed].finish)
 
     def log(line: Line) -> None:
-        seed = f"seed_{line['seed']}"
-        run.define_metric(f"{seed}/*", step_metric=f"{seed}/env_steps")
-        run.log({f"{seed}/{name}": value for name, value in (_curves(line) | {"env_steps": line["env_steps"]}).items()})
+        run = runs[line["seed"]]
+        if line["env_steps"] >= run.step:  # smaller steps were logged before the run was resumed
+            run.log(_curves(line), step=line["env_steps"])
 
     return log
+
+
+def _wandb_ids(path: Path, seeds: range) -> dict[int, str]:
+    """Return the stored id of every seed's run; write new ids for seeds that have none."""
+    stored: dict[str, str] = {}
+    if path.exists():
+        try:
+            stored = dict(json.loads(serialization.read_text(path)))
+        except (ValueError, TypeError) as error:
+            raise RefilError(f"{path} is damaged: {error}; without it, W&B would show a new run per seed") from error
+    ids = {str(seed): stored.get(str(seed)) or secrets.token_hex(8) for seed in seeds}
+    if ids.items() - stored.items():
+        serialization.write_atomic(path, (json.dumps(stored | ids, indent=2) + "\n").encode())
+    return {seed: ids[str(seed)] for seed in seeds}

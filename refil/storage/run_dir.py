@@ -1,19 +1,21 @@
 """The folder of a run: everything that is written to disk and read back.
 
     config.json                the config, which `refil train --config` reads
+    code/                      the Python files of users that the config names
     metrics.jsonl              one line per log entry of a seed
     checkpoint.safetensors     the state of training, to resume from
     model_seed_N.safetensors   the model of one seed
+    init.safetensors           the model that all seeds start from, if it is not random
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
+    wandb.json                 the ids of the runs at Weights & Biases, one per seed
     lock                       held by the process that trains here
 
 Metrics are appended; all other files are replaced atomically.
 """
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -28,7 +30,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil.errors import RefilError
-from refil.storage import serialization
+from refil.storage import initial, serialization
 from refil.training import config as configs
 from refil.training import flags
 from refil.training.config import RunConfig
@@ -42,16 +44,23 @@ Tree = TypeVar("Tree")
 class RunDir:
     """The folder of a run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, trust: bool = False) -> None:
+        self.path, self.trust = path, trust
 
     @property
     def config(self) -> RunConfig:
-        """The config of the run."""
-        return configs.read(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG))
+        """The config of the run; code that it names must be trusted."""
+        return configs.read(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG), self.path, self.trust)
+
+    def differences(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
+        """Return the options in which the run differs from a config, with both values; no code of the run is loaded."""
+        return configs.compare(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG), config)
 
     def write_config(self, config: RunConfig) -> None:
-        """Write the config of the run."""
+        """Write the config of the run, after the users' files that it names."""
+        for name, source in config.code().items():
+            serialization.make_folder((self.path / name).parent)
+            serialization.write_atomic(self.path / name, source)
         serialization.write_atomic(self.path / CONFIG, config.to_json().encode())
 
     @property
@@ -85,9 +94,10 @@ class RunDir:
         stored = json.loads(serialization.read_text(self.path / BY_TASK))
         return {task: [won / stored["episodes"] for won in seeds] for task, seeds in stored["won"].items()}
 
-    def write_by_task(self, episodes: int, won: dict[str, list[int]]) -> None:
-        """Write the number of episodes played per task, and how many of them every seed won."""
-        serialization.write_atomic(self.path / BY_TASK, (json.dumps({"episodes": episodes, "won": won}) + "\n").encode())
+    def write_by_task(self, episodes: int, won: dict[str, list[int]], **means: dict[str, list[float]]) -> None:
+        """Write the number of episodes played per task, how many of them every seed won, and means such as `return_mean`."""
+        values = {"episodes": episodes, "won": won} | means
+        serialization.write_atomic(self.path / BY_TASK, (json.dumps(values) + "\n").encode())
 
     @property
     def has_checkpoint(self) -> bool:
@@ -192,26 +202,31 @@ class RunDir:
                 os.truncate(metrics, size)
 
 
-def create(path: Path, config: RunConfig) -> RunDir:
-    """Create the folder of a new run; a folder in which nothing was logged or saved is used again."""
+def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
+    """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was saved is used again."""
     if any(_has_content(path / name) for name in (METRICS, CHECKPOINT, OLD_CHECKPOINT)):
         raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
     serialization.make_folder(path)
+    initial.store(path, init)  # before the config, so that no run forgets it
     run = RunDir(path)
     run.write_config(config)
     return run
 
 
-def open_run(path: Path) -> RunDir:
-    """Open the folder of an existing run."""
+def open_run(path: Path, trust: bool = False) -> RunDir:
+    """Open the folder of an existing run; `trust` allows to run the code that it contains."""
     if not (path / CONFIG).is_file():
         raise RefilError(f"{path} holds no run: there is no {path / CONFIG}")
-    return RunDir(path)
+    return RunDir(path, trust)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes out of a run's folder; the lock ends with its process, even if that is killed."""
+    try:
+        import fcntl
+    except ImportError:
+        raise RefilError("Windows is not supported: it lacks the file locks that refil needs") from None
     serialization.make_folder(path)
     with serialization.wrap_os_errors(path / LOCK):
         file = (path / LOCK).open("w")
@@ -228,7 +243,6 @@ def _has_content(path: Path) -> bool:
 
 
 def _check_config(path: Path, config: RunConfig, metadata: dict[str, str]) -> None:
-    saved = configs.read(metadata["config"], str(path))
-    for name, (old, new) in configs.differences(saved, config).items():
+    for name, (old, new) in configs.compare(metadata["config"], str(path), config).items():
         if not configs.is_changeable(name):
             raise RefilError(f"{path} was saved with {name} {old}, but the config has {name} {new}")

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,19 +70,41 @@ def require_matplotlib() -> Iterator[None]:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure in the format of the path's suffix."""
-    kind = path.suffix.removeprefix(".")
-    formats = figure.canvas.get_supported_filetypes()
-    if kind not in formats:
-        raise RefilError(f"{path} should end in one of {', '.join(f'.{name}' for name in sorted(formats))}")
+    check_suffix(path, figure.canvas.get_supported_filetypes())
     content = io.BytesIO()
-    figure.savefig(content, format=kind)
+    figure.savefig(content, format=path.suffix.removeprefix("."))
     write_atomic(path, content.getvalue())
+
+
+def check_figure_path(path: Path) -> None:
+    """Raise if no figure can be written to a path, before it is drawn."""
+    with require_matplotlib():
+        from matplotlib.backend_bases import FigureCanvasBase
+
+    check_suffix(path, FigureCanvasBase.get_supported_filetypes())
+    check_folder(path)
+
+
+def check_suffix(path: Path, formats: Iterable[str]) -> None:
+    """Raise if a path does not end in one of these formats."""
+    if path.suffix.removeprefix(".") not in formats:
+        raise RefilError(f"{path} should end in {' or '.join(f'.{name}' for name in sorted(formats))}")
+
+
+def check_folder(path: Path) -> None:
+    """Raise if a file cannot be written because of its folder or because it is one itself."""
+    if path.is_dir():
+        raise RefilError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise RefilError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise RefilError(f"cannot write {path}: the folder {path.parent} is not writable")
 
 
 def read_text(path: Path) -> str:
     """Read a text file."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
 
@@ -129,7 +151,7 @@ def read_arrays(path: Path, like: Tree, verify: Callable[[dict[str, str]], None]
         found = arrays.get(name)
         if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
             actual = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise RefilError(f"{path} does not match its run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
+            raise RefilError(f"{path} does not match the run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
     leaves = [arrays[name] for name in _named_leaves(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
 

@@ -1,19 +1,19 @@
 """The config of a run: environment, method and all options, by name; how it is stored, and what it builds."""
 
 import dataclasses
-import difflib
 import importlib
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import tyro
 
 from refil import plugins, settings
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
-from refil.training import contracts, flags
+from refil.training import contracts, flags, stored
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import MaskDead, Setup, TrainConfig
 from refil.types import Env, EnvDefaults, MethodInfo
@@ -42,14 +42,15 @@ class OutputConfig:
 
 @dataclass(frozen=True)
 class Choice:
-    """A plug-in by its name, and its options."""
+    """A plug-in by its name, and its options; for a user's file the name of the file, and the SHA-256 of its content."""
 
     name: tyro.conf.Suppress[tyro.conf.Fixed[str]]
     options: Inline[Any]
+    sha256: tyro.conf.Suppress[tyro.conf.Fixed[str]] = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the options as plain values."""
-        return {"name": self.name} | dataclasses.asdict(self.options)
+        """Return the name, the hash and the options as plain values."""
+        return {"name": self.name} | ({"sha256": self.sha256} if self.sha256 else {}) | dataclasses.asdict(self.options)
 
 
 @dataclass(frozen=True)
@@ -77,24 +78,53 @@ class RunConfig:
         flags.configure(self.train.precision, self.train.deterministic)
 
     def build_env(self) -> Env:
-        """Build the environment."""
-        env = plugins.load(ENVS, self.env.name).build(self.env.options)
+        """Build the environment and check its contract."""
+        env = contracts.build(plugins.load(ENVS, self.env.name, self.env.sha256), self.env.name, self.env.options)
+        contracts.check_env(env, self.env.name)
         return MaskDead(env) if self.train.mask_dead else env
 
-    def build(self) -> Setup:
-        """Build the environment and the method, and check that all sizes fit."""
+    def build(self, dry_run: bool = False) -> Setup:
+        """Build the environment and the method, and check that all sizes fit.
+
+        `dry_run` also traces an update and plays a few steps where the environment or the method is a user's file.
+        """
         env = self.build_env()
-        contracts.check_env(env, self.env.name)
         if self.train.steps < env.spec.horizon:
             raise RefilError(f"train.steps {self.train.steps} is less than one episode ({env.spec.horizon} steps)")
-        algorithm_config(self.method.name).check(self.algorithm, self.train)
-        method = plugins.load(METHODS, self.method.name).build(self.method.options, env.spec)
-        contracts.check_method(method, self.method.name)
-        return Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        algorithm = algorithm_config(self.method.name, self.method.sha256)
+        algorithm.check(self.algorithm, self.train)
+        module = plugins.load(METHODS, self.method.name, self.method.sha256)
+        method = contracts.build(module, self.method.name, self.method.options, env.spec)
+        contracts.check_method(method, self.method.name, algorithm.METHOD)
+        setup = Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        if dry_run and self.has_user_code:
+            self._try_out(setup)
+        return setup
+
+    @property
+    def has_user_code(self) -> bool:
+        """Whether the environment or the method is a user's file."""
+        return contracts.is_user_file(self.env.name) or contracts.is_user_file(self.method.name)
+
+    def _try_out(self, setup: Setup) -> None:
+        if algorithm_name(self.method.name, self.method.sha256) == "replay":
+            contracts.check_learning(setup, self.method.name)
+        if contracts.is_user_file(self.env.name):
+            contracts.dry_run(setup.env, self.env.name)
 
     def algorithm_module(self) -> Any:
         """Return the module that trains the method."""
-        return importlib.import_module(f"refil.training.{algorithm_name(self.method.name)}.loop")
+        name = algorithm_name(self.method.name, self.method.sha256)
+        return importlib.import_module(f"refil.training.{name}.loop")
+
+    def code(self) -> dict[str, bytes]:
+        """Return the sources of the users' files that the config names, by their paths in the folder of a run."""
+        files = {kind: names for kind, names in self.names().items() if names[1]}
+        return {stored.code_path(kind, names[0]): plugins.find_file(*names).source for kind, names in files.items()}
+
+    def names(self) -> stored.Names:
+        """Return the names and hashes of environment and method."""
+        return {"env": (self.env.name, self.env.sha256), "method": (self.method.name, self.method.sha256)}
 
     def to_json(self) -> str:
         """Return the text that `read` parses; `stop_after` is not stored because it holds for one process only."""
@@ -106,46 +136,77 @@ class RunConfig:
 
 def default(env: str, method: str) -> RunConfig:
     """Return the default config of an environment and a method: the paper's where the paper has them."""
-    env, method = plugins.absolute_name(env), plugins.absolute_name(method)
-    env_module, method_module = plugins.load(ENVS, env), plugins.load(METHODS, method)
+    return _default(plugins.identify(env), plugins.identify(method))
+
+
+def default_like(config: RunConfig, method: str | None = None) -> RunConfig:
+    """Return the default config of the same environment and the same method, or another one."""
+    own = config.names()
+    return _default(own["env"], own["method"] if method is None else plugins.identify(method))
+
+
+def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
+    env_module, method_module = plugins.load(ENVS, *env), plugins.load(METHODS, *method)
+    env_options = contracts.default_options(env_module, env[0], ("config",))
+    method_options = contracts.default_options(method_module, method[0], ("config", "spec"))
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
-    algorithm = algorithm_config(method)
+    algorithm = algorithm_config(*method)
     return RunConfig(
-        env=Choice(env, env_module.Config()),
-        method=Choice(method, settings.apply_defaults(method_module.Config(), env_defaults)),
+        env=Choice(env[0], env_options, env[1]),
+        method=Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
         algorithm=settings.apply_defaults(algorithm.Config(), env_defaults),
         train=algorithm.train_defaults(settings.apply_defaults(TrainConfig(), env_defaults)),
     )
 
 
-def read(text: str, source: str) -> RunConfig:
-    """Parse a stored config, also one that version 0.1 wrote; `source` names the file in errors."""
+def read(text: str, source: str, folder: Path | None = None, trust: bool = False) -> RunConfig:
+    """Parse a stored config, also one that version 0.1 wrote; `source` names the file in errors.
+
+    Code that the config names is loaded from `folder` if the user trusts it or `trust` is given; otherwise an error is raised
+    before any of it runs. Without a folder, this process must have loaded it before.
+    """
+    values = stored.parse(text, source)
     try:
-        values = json.loads(text)
-        env, method = dict(values.pop("env")), dict(values.pop("method"))
-        names = str(env.pop("name")), str(method.pop("name"))
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RefilError(f"{source} is not a config of refil: {error}") from error
-    try:
-        config = default(*names)
-        version = values.pop("version", 1)
-        if version not in (1, VERSION):
-            raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")
-        sections = _group_by_section(config, values) if version == 1 else values
-        return replace(
-            config,
-            env=replace(config.env, options=settings.from_json(config.env.options, env, ("env",))),
-            method=replace(config.method, options=settings.from_json(config.method.options, method, ("method",))),
-            **_read_sections(config, sections),
-        )
+        return _from_values(stored.load_code(values, folder, trust))
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
 
+def compare(text: str, source: str, config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs."""
+    values = stored.parse(text, source)
+    if names := stored.differing_names(values, config.names()):
+        return names
+    for kind, (name, sha256) in config.names().items():
+        values[kind] |= {"name": name, "sha256": sha256}
+    try:
+        return differences(_from_values(values), config)
+    except RefilError as error:
+        raise RefilError(f"{source}: {error}") from error
+
+
+def _from_values(values: dict[str, Any]) -> RunConfig:
+    values = dict(values)
+    env, method = dict(values.pop("env")), dict(values.pop("method"))
+    names = ((each.pop("name"), each.pop("sha256")) for each in (env, method))
+    config = _default(*names)
+    version = values.pop("version", 1)
+    if version not in (1, VERSION):
+        raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")
+    sections = _group_by_section(config, values) if version == 1 else values
+    return replace(
+        config,
+        env=replace(config.env, options=settings.from_json(config.env.options, env, ("env",))),
+        method=replace(config.method, options=settings.from_json(config.method.options, method, ("method",))),
+        **_read_sections(config, sections),
+    )
+
+
 def differences(saved: RunConfig, asked: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return the options that differ, by path, with both values; only the names if environment or method differ."""
-    names = {"env.name": (saved.env.name, asked.env.name), "method.name": (saved.method.name, asked.method.name)}
-    return {path: pair for path, pair in names.items() if pair[0] != pair[1]} or settings.differences(saved, asked)
+    ours, theirs = ({kind: stored.identity(*names) for kind, names in each.names().items()} for each in (saved, asked))
+    names = {f"{kind}.name": (ours[kind], theirs[kind]) for kind in ours if ours[kind] != theirs[kind]}
+    return names or settings.differences(saved, asked)
 
 
 def is_changeable(path: str) -> bool:
@@ -158,20 +219,25 @@ CHANGEABLE = ("train.steps", *(f"output.{each.name}" for each in dataclasses.fie
 
 def resumed(saved: RunConfig, asked: RunConfig) -> RunConfig:
     """Return the config to resume a run with; raise if an option differs that may not change."""
-    for path, (old, new) in differences(saved, asked).items():
-        if not is_changeable(path):
-            raise RefilError(f"cannot resume with {path} {new} instead of {old}; only {', '.join(CHANGEABLE)} may change")
+    check_changes(differences(saved, asked))
     return asked
 
 
-def algorithm_name(method: str) -> str:
+def check_changes(changes: dict[str, tuple[Any, Any]]) -> None:
+    """Raise if an option differs that may not change when a run is resumed."""
+    for path, (old, new) in changes.items():
+        if not is_changeable(path):
+            raise RefilError(f"cannot resume with {path} {new} instead of {old}; only {', '.join(CHANGEABLE)} may change")
+
+
+def algorithm_name(method: str, sha256: str = "") -> str:
     """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
-    return getattr(plugins.load(METHODS, method), "ALGORITHM", "replay")
+    return getattr(plugins.load(METHODS, method, sha256), "ALGORITHM", "replay")
 
 
-def algorithm_config(method: str) -> Any:
+def algorithm_config(method: str, sha256: str = "") -> Any:
     """Return the module of the options of the algorithm that trains a method."""
-    return importlib.import_module(f"refil.training.{algorithm_name(method)}.config")
+    return importlib.import_module(f"refil.training.{algorithm_name(method, sha256)}.config")
 
 
 def method_info(name: str) -> MethodInfo:
@@ -192,9 +258,7 @@ def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, di
     for name, value in values.items():
         current = RENAMED.get(name, name)
         if current not in section:
-            close = difflib.get_close_matches(current, section, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise RefilError(f"unknown option {name!r}; {hint}Available: {', '.join(sorted(section))}")
+            raise RefilError(f"unknown option {name!r}; {list_choices(current, sorted(section))}")
         groups.setdefault(section[current], {})[current] = value
     return groups
 

@@ -22,6 +22,8 @@ OPTIONS: dict[str, Option] = {
     "xla_gpu_dot_merger_threshold_mb": 4,  # merged larger products have to be copied apart again
 }
 
+QUICK: dict[str, Option] = {"xla_backend_optimization_level": 0}
+
 
 class Devices:
     """The largest number of devices that divides the number of seeds."""
@@ -53,6 +55,11 @@ class Devices:
 def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
     """Apply `jax.jit` with compiler options that make training faster."""
     return jax.jit(function, compiler_options=supported_options(), **options)
+
+
+def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Apply `jax.jit` with few optimizations on a CPU, for programs that run for moments and would compile for seconds."""
+    return jax.jit(function, compiler_options=QUICK if jax.default_backend() == "cpu" else {})
 
 
 def compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
@@ -89,12 +96,16 @@ def memory_bytes() -> int:
     return stats["bytes_limit"] if stats else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_device_memory(state: PyTree, num_devices: int = 1) -> None:
-    """Raise if a sharded state does not fit into memory; a CPU would swap forever instead of failing."""
-    needed = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)) / num_devices
-    if needed > (available := memory_bytes()):
-        size = f"{needed / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
-        raise RefilError(f"the replay buffer and the networks need {size}; reduce algorithm.buffer or train.seeds")
+def check_device_memory(memory: Callable[[int], dict[str, int]], seeds: int) -> None:
+    """Raise if training does not fit into memory, and name the option to blame; a CPU would swap forever instead of failing.
+
+    `memory` returns the bytes that a number of seeds need at least, by the option that they depend on.
+    """
+    needed, available = memory(seeds // len(Devices(seeds))), memory_bytes()
+    if sum(needed.values()) > available:
+        option = "train.seeds" if sum(memory(1).values()) <= available else max(needed, key=lambda name: needed[name])
+        size = f"{sum(needed.values()) / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
+        raise RefilError(f"training needs {size}; reduce {option}")
 
 
 def peak_bytes() -> dict[str, int]:

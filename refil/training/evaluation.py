@@ -11,11 +11,12 @@ from refil.types import Env, Trajectory
 
 
 class EvalResult(eqx.Module):
-    """Means over the episodes of each seed."""
+    """Means over the episodes of each seed, or of each task and seed; `metrics` are those of the environment's outcomes."""
 
-    win_rate: Float[Array, " seeds"]
-    return_mean: Float[Array, " seeds"]
-    length_mean: Float[Array, " seeds"]
+    win_rate: Float[Array, "*tasks seeds"]
+    return_mean: Float[Array, "*tasks seeds"]
+    length_mean: Float[Array, "*tasks seeds"]
+    metrics: dict[str, Float[Array, "*tasks seeds"]]
 
 
 def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"], epsilon: float = 0.0) -> EvalResult:
@@ -25,20 +26,21 @@ def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]
     return summarize(rollout_random_tasks(env, policy, state, episodes, keys))
 
 
-def evaluate_by_task(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]) -> Int[Array, "tasks seeds"]:
-    """Return how many of `episodes` episodes of every task each seed's model wins; one task at a time, to save memory."""
+def evaluate_by_task(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"]) -> EvalResult:
+    """Play `episodes` episodes of every task with each seed's model; one task at a time, to save memory."""
     policy = team_policy(models, jnp.zeros(keys.shape))
     state = team_state(models, episodes, env.spec.agents)
 
-    def wins(task: Int[Array, ""]) -> Int[Array, " seeds"]:
+    def play(task: Int[Array, ""]) -> EvalResult:
         task_keys = jax.vmap(lambda key: jax.random.fold_in(key, task))(keys)
-        return rollout(env, policy, state, jnp.full((len(keys), episodes), task), task_keys).won.sum(axis=1)
+        return summarize(rollout(env, policy, state, jnp.full((len(keys), episodes), task), task_keys))
 
-    return jax.lax.map(wins, jnp.arange(len(env.task_names)))
+    return jax.lax.map(play, jnp.arange(len(env.task_names)))
 
 
 def summarize(trajectories: Trajectory) -> EvalResult:
     """Return the means over recorded episodes."""
     valid = trajectories.valid
     returns = jnp.where(valid, trajectories.rewards, 0.0).sum(axis=-1)
-    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1))
+    metrics = {name: total.mean(axis=-1) for name, total in trajectories.metrics.items()}
+    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1), metrics)

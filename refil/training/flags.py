@@ -3,12 +3,12 @@
 import os
 import platform
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Literal
 
 import jax
 
 from refil.errors import RefilError
+from refil.training import cache
 
 Precision = Literal["float32", "tf32", "bf16"]
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}
@@ -16,17 +16,15 @@ DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 # XLA fuses a multiplication and an addition into one operation (FMA) depending on the program around them, so that a battle
 # would round differently alone and in a batch. CPUs limited to AVX have no FMA, at no measurable cost.
 NO_FMA = "--xla_cpu_max_isa=AVX"
-CACHE = Path.home() / ".cache" / "refil"  # compiled programs, unless JAX_COMPILATION_CACHE_DIR names another folder
 
 
 def configure(precision: Precision = "float32", deterministic: bool = False) -> None:
-    """Set the precision of matrix products, determinism, and rounding that does not depend on batching."""
+    """Set the precision of matrix products, determinism, rounding that does not depend on batching, and the compile cache."""
     disable_fma()
     if deterministic:
         _add_xla_flag(DETERMINISTIC)
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
-    if jax.default_backend() == "gpu" and jax.config.values["jax_compilation_cache_dir"] is None:
-        jax.config.update("jax_compilation_cache_dir", str(CACHE))  # compiling takes a minute on a GPU
+    cache.enable()
 
 
 def matmul_precision(precision: Precision) -> AbstractContextManager[None]:

@@ -19,7 +19,8 @@ import numpy as np
 
 from refil.errors import RefilError
 from refil.rollout import derive_keys
-from refil.storage.progress import NoProgress, Progress
+from refil.storage import initial
+from refil.storage.progress import Latest, NoProgress, Progress
 from refil.storage.run_dir import RunDir
 from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
@@ -54,7 +55,7 @@ def train(
 ) -> TrainResult:
     """Train until all steps are made or `should_stop` returns true; either way the state is saved if there is a run folder.
 
-    `init` is a model to start every seed from.
+    `init` is a model to start every seed from; a run folder has its own.
     """
     flags.check_deterministic(config.train.deterministic)
     with ThreadPoolExecutor() as threads, flags.matmul_precision(config.train.precision):
@@ -86,7 +87,7 @@ class Trainer:
         self.compressor = algorithm.compressor(setup)
         self.saving: Future[None] | None = None
         self.started = time.monotonic()
-        self.latest: dict[str, float] = {}
+        self.latest = Latest()
         self.lines: list[Line] = []
 
     @property
@@ -104,12 +105,14 @@ class Trainer:
         if self.run_dir:
             self.run_dir.write_config(self.config)
         self.progress.log(f"compiled after {saved_at - opened:.1f} s")
+        self.progress.phase("training")
         played = self.play(state)
         while not self.finished(state) and not should_stop():
             state = self.learn(state, played)
             played = self.play(state)  # the device works on this while Python logs
             state = self.log(state)
-            self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).sum()), self.latest)
+            self.latest.learning = self.latest.learning or bool(np.asarray(state.counters.updates).any())
+            self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).mean()), self.latest)
             if self.saving and self.saving.done():
                 self.finish_saving()
                 saved_at = time.monotonic()
@@ -131,8 +134,10 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
+        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.setup.train.seeds)
+        init = initial.stored(self.run_dir.path, self.setup) if self.run_dir and not self.run_dir.has_checkpoint else init
+        self.progress.phase("compiling play, learn and evaluate")
         new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
-        devices.check_device_memory(new.out_info, len(self.devices))
         shapes = self.devices.sharded_shapes(new.out_info)
         if self.run_dir and resume and self.run_dir.has_checkpoint:
             state = self.devices.shard(self.restore(self.run_dir, shapes))
@@ -151,6 +156,7 @@ class Trainer:
         if uncompressed is not None:
             shapes = self.compressor.shapes(shapes, uncompressed)
         state, seconds = run.load_checkpoint(shapes, self.config)
+        self.latest.add(run.metrics())
         self.started -= seconds
         state = jax.tree.map(jnp.asarray, state)
         return state if uncompressed is None else self.compressor.decompress(state)
@@ -178,8 +184,9 @@ class Trainer:
             line |= {name: values[row].item() for name, values in scalars.items()}
             updates = counts.updates_since_log[row]
             line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
-            if eval_due[row]:
+            if results is not None and eval_due[row]:
                 line |= {name: getattr(results, name)[row].item() for name in EVALUATED}
+                line |= {f"metrics.{name}": means[row].item() for name, means in results.metrics.items()}
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.write(lines)
         return replace(state, counters=self.mark_logged(state.counters))
@@ -199,7 +206,7 @@ class Trainer:
         for logger in self.loggers:
             for line in lines:
                 logger(line)
-        self.latest |= _means(lines)
+        self.latest.add(lines)
 
     def save(self, state: Any) -> None:
         """Start to save a copy of the state in the background, unless the models are not finite."""
@@ -240,9 +247,3 @@ def _evaluate(algorithm: Any, setup: Setup, state: Any) -> evaluation.EvalResult
 
 def _due(setup: Setup, log_every: int, counts: counters.Counters) -> tuple[jax.Array, jax.Array]:
     return counters.log_due(setup.train, log_every, counts), counters.eval_due(setup.train, counts)
-
-
-def _means(lines: list[Line]) -> dict[str, float]:
-    """Return the numbers to show, averaged over the seeds that have them."""
-    values = {name: [line[name] for line in lines if line.get(name) is not None] for name in ("loss", "win_rate")}
-    return {name: sum(found) / len(found) for name, found in values.items() if found}

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -24,6 +25,16 @@ class Clip:
     per_second: Number
 
 
+def check_paths(html: Path | None, gif: Path | None, png: Path | None) -> None:
+    """Raise if a path cannot be written, before anything is played."""
+    for path, suffix in ((html, "html"), (gif, "gif")):
+        if path is not None:
+            serialization.check_suffix(path, [suffix])
+            serialization.check_folder(path)
+    if png is not None:
+        serialization.check_figure_path(png)
+
+
 def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
     """Write a page of all clips, an animation of the first one, and a picture of its middle, where a path is given."""
     if html is not None:
@@ -41,9 +52,11 @@ def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | No
 
 def page(clips: list[Clip]) -> str:
     """Return the HTML of a page that plays the clips."""
-    template = resources.files("refil.viewer").joinpath("page.html").read_text()
-    content = json.dumps([_encode(clip) for clip in clips], separators=(",", ":"))
-    return template.replace("/*CLIPS*/", content.replace("</", "<\\/"))
+    template = resources.files("refil.viewer").joinpath("page.html").read_text(encoding="utf-8")
+    content = json.dumps([_encode(clip) for clip in clips], separators=(",", ":"), allow_nan=False)
+    for character in "<>&":  # <!--<script> in a title would hide the end of the script tag
+        content = content.replace(character, f"\\u{ord(character):04x}")
+    return template.replace("/*CLIPS*/", content)
 
 
 def _encode(clip: Clip) -> dict[str, Any]:
@@ -66,11 +79,13 @@ def _encode(clip: Clip) -> dict[str, Any]:
         }
         for scene in clip.scenes
     ]
-    return {"title": clip.title, "rate": clip.per_second, "width": first.width, "height": first.height, "frames": frames}
+    rate, width, height = _rounded(clip.per_second, first.width, first.height)
+    return {"title": clip.title, "rate": rate, "width": width, "height": height, "frames": frames}
 
 
 def _rounded(*values: Number | None) -> list[Number | None]:
-    return [None if value is None else round(value, DIGITS) for value in values]
+    """Round numbers; those that are not finite, which JSON lacks, become None and are not drawn."""
+    return [None if value is None or not math.isfinite(value) else round(value, DIGITS) for value in values]
 
 
 def picture(scene: Scene, path: Path) -> None:
@@ -105,9 +120,10 @@ def _draw(axes: Any, scene: Scene) -> None:
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")
     scale = 300 / scene.width
-    for line in scene.lines:
+    for line in scene.lines:  # matplotlib leaves out lines that are not finite
         axes.plot([line.x, line.to_x], [line.y, line.to_y], color=line.color, linewidth=line.width * scale)
-    for body in sorted(scene.circles, key=lambda body: -body.radius):
+    placed = [body for body in scene.circles if all(map(math.isfinite, (body.x, body.y, body.radius)))]
+    for body in sorted(placed, key=lambda body: -body.radius):
         axes.add_patch(Circle((body.x, body.y), body.radius, color=body.color))
         axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
         for number, (share, color) in enumerate(body.bars):

@@ -87,7 +87,7 @@ def test_replay_pages_animations_and_pictures_are_written(refil, tmp_path):
 
 
 WRONG = [
-    (["--allies", "3q"], "no unit type has the letter q; available: M (marauder)"),
+    (["--allies", "3q"], "no unit type has the letter q; Available: M (marauder)"),
     (["--allies", "3s0z"], "is not an army"),
     (["--allies", ""], "is not an army"),
     (["--allies", "sz"], "is not an army"),

@@ -19,6 +19,23 @@ def test_an_early_argument_needs_a_value(arguments):
         split_early_args(arguments)
 
 
+@pytest.mark.parametrize("arguments", [["--out", "a", "--out", "b"], ["3m", "--method=refil", "--method", "x"]])
+def test_an_early_argument_is_given_once(arguments):
+    with pytest.raises(RefilError, match="is given twice"):
+        split_early_args(arguments)
+
+
+def test_an_empty_environment_is_refused():
+    with pytest.raises(RefilError, match="ENV needs a value"):
+        split_early_args([""])
+
+
+def test_trust_takes_no_value():
+    assert split_early_args(["--trust", "--resume", "run"])[0] == EarlyArgs(resume="run", trust=True)
+    with pytest.raises(RefilError, match="takes no value"):
+        split_early_args(["--trust=no"])
+
+
 def test_config_excludes_environment_and_method():
     with pytest.raises(RefilError, match="omit ENV and --method"):
         base_config(EarlyArgs(config="x", env="3-8sz"))

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from refil.cli import evaluate
 from refil.storage import run_dir
 from tests.tiny_runs import small
@@ -9,16 +11,48 @@ from tests.tiny_runs import small
 
 def test_the_result_is_json_with_the_documented_keys(refil, run):
     result = json.loads(refil("evaluate", str(run.path), "--episodes", "12", "--json")[0])
-    assert set(result) == {"episodes", "win_rate", "win_rate_ci95", "return_mean", "length_mean", "seeds"}
+    means = {"win_rate", "return_mean", "length_mean"}
+    assert set(result) == means | {"episodes", "win_rate_spread", "win_rate_by_seed", "seeds"}
     assert result["episodes"] == 12
     assert result["seeds"] == 2
-    low, high = result["win_rate_ci95"]
-    assert 0 <= low <= result["win_rate"] <= high <= 1
+    by_seed = result["win_rate_by_seed"]
+    assert list(by_seed) == ["0", "1"]
+    low, high = min(by_seed.values()), max(by_seed.values())
+    assert result["win_rate_spread"] == {"low": low, "high": high, "name": "min to max of 2 seeds"}
+    assert result["win_rate"] == pytest.approx((low + high) / 2)
     assert 1 <= result["length_mean"] <= 6
 
 
 def test_the_result_is_printed_as_text_by_default(refil, run):
-    assert "win rate" in refil("evaluate", str(run.path), "--episodes", "12")[0]
+    printed = refil("evaluate", str(run.path), "--episodes", "12")[0]
+    assert "fresh evaluation of the saved models of 2 seeds, 12 greedy episodes each" in printed
+    assert "min to max of 2 seeds)" in printed
+
+
+def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
+    words = ["evaluate", str(run.path), "--episodes", "40", "--best"]
+    result = json.loads(refil(*words, "--json")[0])
+    first = result["win_rate_when_chosen"]
+    assert first == json.loads(refil("evaluate", str(run.path), "--episodes", "40", "--json")[0])["win_rate_by_seed"]
+    assert first[str(result["best_seed"])] == max(first.values())
+    assert result["win_rate_spread"]["name"] == "Wilson's 95 % interval over 40 episodes"
+    printed = refil(*words)[0]
+    assert "the best of 2 saved models, by a first evaluation of 40 greedy episodes each" in printed
+    assert f"Seed {result['best_seed']} evaluated again on 40 greedy episodes with fresh random seeds" in printed
+
+
+def test_the_best_seed_does_not_play_the_same_episodes_twice(run):
+    from refil.training import evaluation
+
+    args, setup = evaluate.EvaluateArgs(run.path, episodes=40), run.config.build()
+    first, again = (evaluate._play(run, setup, evaluation.evaluate, args, row) for row in (None, 0))
+    assert first.return_mean[0] != again.return_mean[0]
+
+
+def test_the_best_seed_is_not_evaluated_by_task(refil, run):
+    _, error, code = refil("evaluate", str(run.path), "--best", "--by-task")
+    assert code == 2
+    assert "give one of the two" in error
 
 
 def test_results_by_task_are_stored_and_can_be_ranked(refil, run, tmp_path):
@@ -27,7 +61,15 @@ def test_results_by_task_are_stored_and_can_be_ranked(refil, run, tmp_path):
     assert list(result["win_rate"]) == list(run.config.build_env().task_names)
     assert all(rate * 5 == round(rate * 5) for rates in result["win_rate"].values() for rate in rates)
     assert run.by_task() == result["win_rate"]
-    assert "task(s)" in refil("evaluate", str(run.path), "--by-task", "--episodes", "5")[0]
+    stored = json.loads((run.path / run_dir.BY_TASK).read_text())
+    assert set(stored) == {"episodes", "won", "return_mean", "length_mean"}
+    assert {name: result[name] for name in ("return_mean", "length_mean")} == {
+        name: stored[name] for name in ("return_mean", "length_mean")
+    }
+    assert all(1 <= length <= 6 for lengths in stored["length_mean"].values() for length in lengths)
+    printed = refil("evaluate", str(run.path), "--by-task", "--episodes", "5")[0].splitlines()
+    assert printed[1].split() == ["task", "win", "rate", "return", "length"]
+    assert printed[2].split()[0] == "group_matching"
     assert refil("plot", str(run.path), "--figure", "tasks_ranked", "--out", str(tmp_path / "tasks.png"))[2] == 0
 
 

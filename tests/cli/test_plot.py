@@ -1,9 +1,13 @@
 """`refil plot`."""
 
+import json
 import shutil
 import sys
 
 import pytest
+
+from tests.plots.made_up import constant
+from tests.tiny_runs import small
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
@@ -11,8 +15,55 @@ def test_several_runs_are_drawn(refil, run, tmp_path, suffix):
     out = tmp_path / f"curves.{suffix}"
     printed, _, code = refil("plot", str(run.path), str(run.path), "--labels", "one", "two", "--out", str(out))
     assert code == 0
+    assert "final win rate (mean over the last 10 % of each seed's steps)" in printed.splitlines()[0]
     assert [line.split(" |")[0] for line in printed.splitlines()[2:]] == ["| one", "| two", str(out)]
     assert out.stat().st_size > 1000
+
+
+def test_curves_are_labeled_as_in_the_paper(refil, run, tmp_path):
+    printed, _, code = refil("plot", str(run.path), "--out", str(tmp_path / "x.png"))
+    assert (code, printed.splitlines()[2].split(" |")[0]) == (0, "| REFIL")
+
+
+def test_runs_of_different_environments_need_no_other_labels(refil, tmp_path):
+    for cells in (3, 4):
+        constant(tmp_path / str(cells), [0.5], small().with_options({"cells": cells}))
+    printed, _, code = refil("plot", str(tmp_path / "3"), str(tmp_path / "4"), "--out", str(tmp_path / "x.svg"))
+    assert code == 0
+    rows = [line.split(" |")[0] for line in printed.splitlines()[2:4]]
+    assert rows == ["| REFIL on group_matching, cells 3", "| REFIL on group_matching, cells 4"]
+
+
+def test_files_that_a_run_names_are_not_executed(refil, tmp_path):
+    run = constant(tmp_path / "run", [0.5])
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    config = (run.path / "config.json").read_text().replace('"refil"', json.dumps(str(tmp_path / "mine.py")))
+    (run.path / "config.json").write_text(config)
+    printed, _, code = refil("plot", str(run.path), "--out", str(tmp_path / "x.png"))
+    assert (code, printed.splitlines()[2].split(" |")[0]) == (0, "| mine")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_metric_title_size_and_smoothing_reach_the_figure(refil, run, tmp_path):
+    mine = tmp_path / "mine.py"
+    show = "    return [str(options)]\n"
+    drawing = "from matplotlib.figure import Figure\ndef draw(curves, options): return Figure()\n"
+    mine.write_text(drawing + "def table(curves, options):\n" + show)
+    words = ["--metric", "loss", "--title", "Ours", "--size", "5", "3", "--smooth", "4"]
+    printed, _, code = refil("plot", str(run.path), *words, "--figure", str(mine), "--out", str(tmp_path / "x.png"))
+    assert code == 0
+    assert printed.startswith("PlotOptions(metric='loss', title='Ours', size=(5.0, 3.0), smooth=4)")
+    printed, _, code = refil("plot", str(run.path), *words, "--out", str(tmp_path / "x.png"))
+    assert code == 0
+    assert printed.startswith("| final loss (")
+
+
+def test_a_figure_without_options_refuses_them(refil, run, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text("def draw(curves): pass\ndef table(curves): pass\n")
+    _, error, code = refil("plot", str(run.path), "--figure", str(mine), "--smooth", "2", "--out", str(tmp_path / "x.png"))
+    assert code == 2
+    assert "--smooth need a figure with options; draw(curves)" in error
 
 
 def test_runs_that_differ_only_in_their_paths_have_different_labels(refil, run, tmp_path):
@@ -54,6 +105,9 @@ def test_without_matplotlib_the_error_says_how_to_install_it(refil, run, monkeyp
     [
         (["--out", "x.jpeg2"], ".png"),
         (["--labels", "a", "b"], "2 labels for 1 runs"),
+        (["--metric", "win"], "has no metric 'win'; available: episodes, epsilon, "),
+        (["--size", "0", "3"], "--size must be two numbers of inches from 1 to 100, not 0 3"),
+        (["--smooth", "0"], "--smooth must be from 1"),
         (["--figure", "learning_curve"], "did you mean 'learning_curves'?"),
     ],
 )

@@ -1,6 +1,7 @@
 """`refil train` in its own process: killed, stopped, resumed, and given bad arguments."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
 from refil.cli.train import non_default_flags
 from tests.tiny_runs import small
@@ -45,6 +47,8 @@ def test_a_run_ends_with_a_figure_a_summary_and_next_steps(whole, tmp_path):
     done = refil("train", "--config", str(whole / "config.json"), "--steps", "100", "--out", str(tmp_path / "again"))
     assert done.returncode == 0, done.stderr
     assert "refil on group_matching: 2 seeds, 100 steps each" in done.stdout
+    assert "Final win rate of the greedy policy (mean over the last 10 % of each seed's steps): " in done.stdout
+    assert "min to max of 2 seeds)." in done.stdout
     assert f"refil evaluate {tmp_path / 'again'}" in done.stdout
     assert (tmp_path / "again" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert "compiling" in done.stderr
@@ -90,19 +94,88 @@ def lines(path: Path) -> int:
     return (path / "metrics.jsonl").read_text().count("\n") if (path / "metrics.jsonl").exists() else 0
 
 
-def test_ctrl_c_saves_and_says_how_to_resume(whole, tmp_path):
-    path = tmp_path / "stopped"
-    command = [*REFIL, "train", *TINY, "--steps", "3000", "--out", str(path)]
+def start(path: Path, *options: str) -> subprocess.Popen:
+    """Start a run and wait for its first line of metrics."""
+    command = [*REFIL, "train", *TINY, *options, "--out", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not lines(path) and process.poll() is None:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_ctrl_c_and_a_closed_terminal_save_and_say_how_to_resume(whole, tmp_path, number):
+    path = tmp_path / "stopped"
+    process = start(path, "--steps", "3000")
+    process.send_signal(number)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert f"refil train --resume {path}" in output
     assert "again to stop without saving" in errors
     assert refil("train", "--resume", str(path)).returncode == 0
     assert contents(path) == contents(whole)
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_stops_at_once_and_the_run_resumes(whole, tmp_path):
+    path = tmp_path / "stopped"
+    process = start(path, "--steps", "3000", "--save-every", "1000")
+    process.send_signal(signal.SIGSTOP)  # so that both signals arrive before training reacts to the first
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "refil: stopped without saving" in errors
+    assert "Traceback" not in errors
+    assert refil("train", "--resume", str(path)).returncode == 0
+    assert contents(path)["metrics"] == contents(whole)["metrics"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.3, 3.0])
+def test_a_signal_before_the_first_step_ends_the_process_without_a_traceback(tmp_path, seconds):
+    command = [*REFIL, "train", *TINY, "--steps", "1000000", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopp" in errors.lower()
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_a_run_whose_stderr_is_closed_or_has_no_reader_finishes(whole, tmp_path):
+    run = [*REFIL, "train", "--config", str(whole / "config.json")]
+    closed = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *run, "--out", str(tmp_path / "closed")], stdout=subprocess.DEVNULL)
+    reader, writer = os.pipe()
+    os.close(reader)
+    unread = subprocess.run([*run, "--out", str(tmp_path / "unread")], stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    assert (closed.returncode, unread.returncode) == (0, 0)
+    assert contents(tmp_path / "closed") == contents(tmp_path / "unread") == contents(whole)
+
+
+@pytest.mark.slow
+def test_a_killed_run_continues_its_tensorboard_curves(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    path = tmp_path / "killed"
+    process = start(path, "--steps", "3000", "--tensorboard", "--save-every", "0.005")
+    while not (path / "checkpoint.safetensors").exists() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(1.5)  # longer than TensorBoard's events wait to be written
+    process.kill()
+    process.communicate()
+    done = refil("train", "--resume", str(path), "--steps", "4000")
+    assert done.returncode == 0, done.stderr
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for seed in (0, 1):
+        events = EventAccumulator(str(path / "tensorboard" / f"seed_{seed}"), {"scalars": 0})
+        events.Reload()
+        steps = [line["env_steps"] for line in metrics if line["seed"] == seed]
+        assert [event.step for event in events.Scalars("epsilon")] == steps
 
 
 @pytest.mark.slow
@@ -171,6 +244,12 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_touched(whole, tmp_path,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ([""], ["ENV needs a value"]),
+        (["--lr", "inf"], ["--lr must be a finite number, not inf"]),
+        (["--out", "a", "--out", "b"], ["--out is given twice"]),
+        (["--buffer", "100000000"], ["GB of memory where", "reduce --buffer"]),
+        (["--seeds", "1000000"], ["GB of memory where", "reduce --seeds"]),
+        (["--batch", "4000000", "--buffer", "4000000"], ["GB of memory where", "reduce --batch"]),
         (["nowhere"], ["unknown environment 'nowhere'", "group_matching"]),
         (["missing.py"], ["there is no file", "/missing.py"]),
         (["--method", "qmax"], ["unknown method 'qmax'", "qmix_attention"]),
@@ -227,3 +306,21 @@ def test_help_shows_every_option_of_the_method_and_environment():
     text = refil("train", "--method", "refil_fixed_oracle", "--help").stdout
     for option in ("--steps", "--env.cells", "--method.forget-groups", "--method.imagined-weight", "--resume", "--wandb"):
         assert option in text
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
+    path = tmp_path / "next"
+    few = ["--batch", "20", "--steps", "12"]  # too few episodes for an update
+    done = refil("train", "--config", str(whole / "config.json"), *few, "--init-from", str(whole), "--out", str(path))
+    assert done.returncode == 0, done.stderr
+    weights = [load_file(folder / name) for folder, name in ((whole, "model_seed_0.safetensors"), (path, "init.safetensors"))]
+    weights += [load_file(path / f"model_seed_{seed}.safetensors") for seed in range(2)]
+    for name, value in weights[0].items():
+        assert all((other[name] == value).all() for other in weights)
+    again = refil("train", "--config", str(path / "config.json"), "--out", str(tmp_path / "random"))
+    assert f"add --init-from {path / 'init.safetensors'}" in again.stdout
+    refused = refil("train", *TINY, "--method.size", "16", "--init-from", str(whole), "--out", str(tmp_path / "other"))
+    assert refused.returncode == 2
+    assert "cannot start from these weights" in refused.stderr
+    assert not (tmp_path / "other").exists()

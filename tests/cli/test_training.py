@@ -3,9 +3,12 @@
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 
 import pytest
 
+from refil.cli import _signals
 from refil.cli._training import graceful_shutdown
 from refil.envs import group_matching
 from refil.storage import run_dir
@@ -15,17 +18,51 @@ from tests.tiny_runs import small
 SMALL = ["group_matching", "--precision", "tf32", "--deterministic"]
 
 
+class Stopped:
+    """Stands for the end of the process."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.texts = []
+        monkeypatch.setattr(_signals, "stop", self.texts.append)
+
+
+def send(number: int, until: Callable[[], object]) -> None:
+    os.kill(os.getpid(), number)
+    deadline = time.monotonic() + 10
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert until()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_to_stop_and_a_second_one_interrupts(number):
-    messages, before = [], signal.getsignal(number)
+def test_a_signal_asks_to_stop_and_a_second_one_stops_at_once(monkeypatch, number):
+    messages, stopped, before = [], Stopped(monkeypatch), signal.getsignal(number)
     with graceful_shutdown(None, messages.append) as should_stop:
         assert not should_stop()
-        os.kill(os.getpid(), number)
-        assert should_stop()
+        send(number, until=should_stop)
         assert "stop without saving" in messages[0]
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), number)
+        assert not stopped.texts
+        send(number, until=lambda: stopped.texts)
+        assert "without saving" in stopped.texts[0]
     assert signal.getsignal(number) is before
+
+
+def test_a_terminal_that_hangs_up_several_times_asks_to_stop_once(monkeypatch):
+    messages, stopped = [], Stopped(monkeypatch)
+    with graceful_shutdown(None, messages.append) as should_stop:
+        assert not should_stop()
+        send(signal.SIGHUP, until=should_stop)
+        send(signal.SIGHUP, until=should_stop)
+        send(signal.SIGTERM, until=should_stop)
+    assert len(messages) == 1
+    assert not stopped.texts
+
+
+def test_a_signal_while_compiling_stops_at_once_and_says_how_to_start_again(monkeypatch):
+    stopped = Stopped(monkeypatch)
+    with graceful_shutdown(None, print, "start again with: refil train --resume run"):
+        send(signal.SIGINT, until=lambda: stopped.texts)
+    assert stopped.texts == ["stopped before the first step; start again with: refil train --resume run"]
 
 
 def test_the_time_limit_asks_to_stop():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from refil.team import Team
+
 
 def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
     page = tmp_path / "page.html"
@@ -19,10 +21,20 @@ def test_the_given_task_is_played(refil, untrained_team, tmp_path):
     assert page.read_text().count(": 2s1z, ") == 3
     _, error, code = refil("watch", str(team.path), "--html", str(page), "--task", "9z")
     assert code == 2
-    assert "unknown task '9z'; available: 3s, 2s1z, " in " ".join(error.split())
+    assert "unknown task '9z'; Available: 3s, 2s1z, " in " ".join(error.split())
 
 
 def test_bad_arguments_are_refused(refil, run, tmp_path):
     assert "choose what to write" in refil("watch", str(run.path))[1]
     assert "has no model of seed 7; available: 0, 1" in refil("watch", str(run.path), "--png", "x.png", "--model", "7")[1]
     assert refil("watch", str(tmp_path), "--png", "x.png")[2] == 2
+
+
+def test_files_that_cannot_be_written_are_refused_before_anything_is_played(refil, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Team, "play", lambda *arguments: pytest.fail("played"))
+    for flag in ("--html", "--gif", "--png"):
+        name = f"page.{flag.removeprefix('--')}"
+        assert "there is no folder" in refil("watch", str(run.path), flag, str(tmp_path / "nowhere" / name))[1]
+        assert "should end in ." in refil("watch", str(run.path), flag, str(tmp_path / "page.txt"))[1]
+        (tmp_path / name).mkdir()
+        assert "it is a folder" in refil("watch", str(run.path), flag, str(tmp_path / name))[1]

@@ -87,7 +87,7 @@ def inputs():
 
 def test_partitions_stay_the_same_within_an_episode(inputs):
     batch = inputs[-1]
-    group_ids = losses._sample_partitions(batch, 2, 5, jax.random.key(0))
+    group_ids = losses.sample_partitions(batch, 2, 5, jax.random.key(0))
     assert group_ids.shape == (5, *batch.episode_id.shape, 5)
     assert (group_ids == group_ids[:, :, :1]).all()
     assert len({tuple(ids) for ids in np.asarray(group_ids[:, :, 0]).reshape(-1, 5).tolist()}) > 5

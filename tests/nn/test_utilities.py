@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from refil.checks import batches, methods
 from refil.errors import RefilError
 from refil.learning import losses
 from refil.nn.layers import Linear, linear
 from refil.nn.mixers import Vdn
-from refil.nn.utilities import entity_inputs, initial_state, step, timestep_keys, unroll
-from refil.training.replay import buffer
-from refil.types import EpisodeBatch, Model, Observation, RecurrentUtility, Trajectory, Utility
-from tests.golden_fixtures import RecordedEnv
-from tests.tiny_methods import CASES, EPISODES, SPECS, TIME, built, marked_slow, q_values, random_batch, two_models
+from refil.nn.utilities import entity_inputs, initial_state, timestep_keys, unroll
+from refil.types import EpisodeBatch, Method, Model, Observation, RecurrentUtility, Utility
+from tests.tiny_methods import CASES, EPISODES, SPECS, TIME, built, marked_slow, q_values, random_batch, subject, two_models
 
 SPEC = SPECS[1]
 
@@ -64,33 +63,18 @@ def leaky(kind=Leaky, seed: int = 0) -> Leaky:
     return kind(linear(SPEC.features, 4, one), linear(4, SPEC.actions, other))
 
 
-def at(obs: Observation, time: int) -> Observation:
-    return jax.tree.map(lambda leaf: leaf[:, time], obs)
-
-
-advance = jax.jit(step)
-
-
-def assert_step_by_step_equals_unroll(utility, batch: EpisodeBatch) -> None:
-    whole = q_values(Model(utility, Vdn()), batch)
-    state = initial_state(utility, EPISODES, SPEC.agents)
-    for time in range(TIME + 1):
-        state, q = advance(utility, state, at(batch.observations, time))
-        np.testing.assert_allclose(q, whole[:, time], atol=1e-5)
-
-
 KINDS = ("refil", "roma", "qmix_updet", "qmix_emp", "qmix_max_pooling")  # one method of each kind of utility
 
 
 @pytest.mark.parametrize(("name", "kind"), marked_slow(CASES, fast=KINDS))
 def test_playing_step_by_step_gives_the_q_values_of_learning(name, kind):
-    assert_step_by_step_equals_unroll(two_models(built(name, kind)[0], 3)[0].utility, random_batch(SPEC, 3))
+    methods.step_equals_unroll(subject(name, kind), 3)
 
 
 def test_a_utility_written_as_a_cell_gives_the_same_q_values_step_by_step():
     assert isinstance(leaky(), RecurrentUtility)
     assert isinstance(leaky(), Utility)
-    assert_step_by_step_equals_unroll(leaky(), random_batch(SPEC, 3))
+    methods.step_equals_unroll(methods.Subject(Method(lambda key: Model(leaky(), Vdn()), lambda *given: given), SPEC), 3)
 
 
 def test_a_utility_without_memory_has_an_empty_state():
@@ -147,17 +131,7 @@ def test_features_are_returned_if_asked_for():
 @pytest.fixture(scope="module")
 def layouts() -> tuple[EpisodeBatch, EpisodeBatch, np.ndarray]:
     """The same episodes padded and packed, and their lengths in timesteps."""
-    batch = random_batch(SPEC, 5)
-    obs = replace(batch.observations, last_action=None, is_first=None)
-    words = jnp.zeros((EPISODES, 2), jnp.uint32)
-    steps = batch.actions, batch.rewards, batch.terminated, batch.valid
-    trajectories = Trajectory(obs, *steps, batch.valid[:, 0], jnp.zeros(EPISODES, jnp.int32), words)
-    plan = buffer.first_fit(trajectories.valid)
-    assert len(set(np.asarray(plan.row).tolist())) < EPISODES  # some episodes share a row of time
-    size = buffer.PackSize(int(plan.length.sum()) + 2, 2)
-    assert buffer.fits(plan, size)
-    padded, packed = (buffer.rebuild_batch(RecordedEnv(), trajectories, plan, each) for each in (None, size))
-    return padded, packed, np.asarray(plan.length)
+    return batches.layouts(SPEC, 5)
 
 
 def in_a_row(padded: Array, lengths: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refil.errors import RefilError
-from refil.plots import tasks_ranked
+from refil.plots import PlotOptions, tasks_ranked
 from refil.storage import run_dir
 from tests.tiny_runs import small
 
@@ -12,9 +12,12 @@ from tests.tiny_runs import small
 def test_tasks_are_ranked_by_their_mean_over_seeds(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
     run.write_by_task(10, {"2s": [5, 10], "3s": [9, 0], "4s": [1, 2]})
-    (axes,) = tasks_ranked.draw({"ours": [run]}).axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.5 + 1.0) / 2, (0.9 + 0.0) / 2, (0.1 + 0.2) / 2])
-    assert axes.lines[0].get_label() == "ours (2 seeds)"
+    figure = tasks_ranked.draw({"ours": [run]})
+    (axes,) = figure.axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [75, 45, 15])
+    assert axes.get_title() == "group_matching, 2 seeds"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("rank of the task (best first)", "win rate (%)")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ours"]
 
 
 def test_runs_with_the_same_label_form_one_curve(tmp_path):
@@ -22,7 +25,7 @@ def test_runs_with_the_same_label_form_one_curve(tmp_path):
     for run, won in zip(both, ({"2s": [2], "3s": [8]}, {"2s": [6], "3s": [0]}), strict=True):
         run.write_by_task(10, won)
     (axes,) = tasks_ranked.draw({"ours": both}).axes
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [(0.2 + 0.6) / 2, (0.8 + 0.0) / 2])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [40, 40])
 
 
 def test_runs_with_the_same_label_and_other_tasks_are_refused(tmp_path):
@@ -31,6 +34,12 @@ def test_runs_with_the_same_label_and_other_tasks_are_refused(tmp_path):
         run.write_by_task(10, {task: [2]})
     with pytest.raises(RefilError, match="'ours' have different tasks"):
         tasks_ranked.draw({"ours": both})
+
+
+def test_other_metrics_are_refused(tmp_path):
+    run = run_dir.create(tmp_path / "run", small())
+    with pytest.raises(RefilError, match="draws win rates"):
+        tasks_ranked.draw({"ours": [run]}, PlotOptions(metric="loss"))
 
 
 def test_a_run_without_evaluation_by_task_is_refused(tmp_path):

@@ -135,11 +135,11 @@ def test_unknown_versions_sections_and_options_are_refused(changes, message):
 
 def test_errors_in_a_user_file_are_not_blamed_on_the_config(tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text(USER_ENV)
-    text = configs.default(str(path), "refil").to_json()
     path.write_text("raise KeyError('mine')")
-    with pytest.raises(KeyError, match="mine"):
-        configs.read(text, "config.json")
+    text = json.dumps(json.loads(small().to_json()) | {"env": {"name": str(path)}})
+    with pytest.raises(RefilError, match=r"importing .*mine.py failed at .*mine.py:1: KeyError: 'mine'") as caught:
+        configs.read(text, "config.json", tmp_path, trust=True)
+    assert "not a config" not in str(caught.value)
 
 
 def test_differences_name_options_or_only_the_plug_ins():

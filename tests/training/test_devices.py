@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -106,7 +107,26 @@ def test_programs_are_compiled_in_the_order_given():
 
 def test_a_state_that_does_not_fit_into_memory_is_refused_before_it_is_created(monkeypatch):
     monkeypatch.setattr(devices, "memory_bytes", lambda: 10**9)
-    state = {"a": jax.ShapeDtypeStruct((400_000_000,), jnp.float32)}
-    devices.check_device_memory(state, num_devices=2)
-    with pytest.raises(RefilError, match=r"1\.6 GB of memory where 1\.0 GB are available; reduce algorithm\.buffer"):
-        devices.check_device_memory(state)
+    first = jax.devices()[:1]
+    monkeypatch.setattr(devices.jax, "devices", lambda: first)
+
+    def memory(buffer: int, batch: int, seeds: int) -> dict[str, int]:
+        return {"algorithm.buffer": seeds * buffer * 10**6, "algorithm.batch": batch * 10**6}
+
+    for sizes, seeds, option in [
+        ((1600, 1), 1, "algorithm.buffer"),
+        ((1600, 3000), 1, "algorithm.batch"),
+        ((400, 1), 4, "train.seeds"),
+        ((1600, 1), 4, "algorithm.buffer"),
+    ]:
+        with pytest.raises(RefilError, match=rf"training needs .* GB of memory where 1\.0 GB are available; reduce {option}$"):
+            devices.check_device_memory(partial(memory, *sizes), seeds)
+    devices.check_device_memory(partial(memory, 900, 10), 1)
+
+
+def test_seeds_share_the_memory_of_several_devices(monkeypatch):
+    monkeypatch.setattr(devices, "memory_bytes", lambda: 10**9)
+    monkeypatch.setattr(devices, "Devices", lambda seeds: range(2))
+    devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 2)
+    with pytest.raises(RefilError, match=r"1\.6 GB of memory"):
+        devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 4)

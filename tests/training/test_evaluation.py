@@ -1,5 +1,6 @@
 """Evaluation of teams in an environment that counts its steps."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -7,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil import rollout as rollouts
 from refil.nn.utilities import team_policy, team_state
 from refil.plugins import load
 from refil.rollout import rollout
 from refil.training import evaluation
 from tests import tiny_envs
+from tests.training.contracts.test_env import Changed
 
 ENV = tiny_envs.build(tiny_envs.Config(horizon=4))
 KEYS = jax.random.split(jax.random.key(1))
@@ -36,11 +39,13 @@ def test_results_are_means_over_the_valid_steps_of_each_seed(models):
     assert played.won[0, 1]  # after an odd number of steps only the winning action is available
 
 
-def test_wins_are_counted_by_task(models):
-    won = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
-    assert won.shape == (len(ENV.task_names), 2)
-    assert (won[1] == 3).all()  # after an odd number of steps only the winning action is available
-    assert (won[3] == 0).all()  # a truncated episode is not won
+def test_every_task_has_its_own_means(models):
+    result = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
+    assert result.win_rate.shape == (len(ENV.task_names), 2)
+    assert (result.win_rate[1] == 1).all()  # after an odd number of steps only the winning action is available
+    assert (result.win_rate[3] == 0).all()  # a truncated episode is not won
+    np.testing.assert_array_equal(result.length_mean, [[1, 1], [2, 2], [3, 3], [4, 4]])
+    np.testing.assert_array_equal(result.return_mean, [[1, 1], [3, 3], [6, 6], [10, 10]])
 
 
 def test_evaluation_is_the_same_for_the_same_key_and_differs_with_random_actions(models):
@@ -51,3 +56,16 @@ def test_evaluation_is_the_same_for_the_same_key_and_differs_with_random_actions
     np.testing.assert_array_equal(random.length_mean, one.length_mean)  # the same tasks, whose lengths do not depend on actions
     # Tasks of 2 steps are always won, those of 1 and 3 steps half of the time, and the fourth one never.
     np.testing.assert_allclose(random.win_rate, 0.5, atol=0.2)
+
+
+def test_metrics_of_outcomes_are_summed_over_steps_and_averaged_over_episodes():
+    def step(state, actions, key):
+        after, outcome = ENV.step(state, actions, key)
+        return after, replace(outcome, metrics={"half": outcome.reward / 2, "steps": jnp.int32(1)})
+
+    env, tasks = Changed({"step": step, "metric_names": ("half", "steps")}), jnp.array([[0, 1], [2, 3]])
+    played = jax.jit(lambda: rollout(env, rollouts.no_policy, (), tasks, KEYS))()
+    np.testing.assert_allclose(played.metrics["half"], [[0.5, 1.5], [3, 5]])  # steps pay 1, 2, 3, 4 up to the end
+    found = evaluation.summarize(played).metrics
+    np.testing.assert_allclose(found["half"], [1, 4])
+    np.testing.assert_allclose(found["steps"], [1.5, 3.5])

@@ -1,5 +1,7 @@
 """The replay page in a real browser, pictures and animations."""
 
+import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -123,6 +125,43 @@ def test_keys_step_and_play(page):
 
 def test_text_in_a_scene_cannot_break_the_page():
     assert export.page([clip("x")]).count("</script>") == 2
+
+
+@pytest.mark.parametrize("title", ["<!--<script>", "</script><b>", "a & b\u2028", "\ud800"])
+def test_any_title_leaves_the_page_intact(title):
+    text = export.page([clip(title)])
+    content = text.partition('type="application/json">')[2].partition("</script>")[0]
+    assert not set("<>&\u2028") & set(content)
+    assert json.loads(content)[0]["title"] == title
+
+
+def broken(title: str) -> Clip:
+    """Return a clip in which a body and a line have no finite position."""
+    bad = [Circle("lost", math.nan, 3.0, 0.5, "#ff0000", "x", math.nan, ((math.nan, "#00ff00"),))]
+    bad += [Circle("endless", 3.0, 3.0, math.inf, "#ff0000")]
+    good = Circle("ally 0", 2.0, 8.0, 0.5, "#0000ff", "s", math.nan, ((math.inf, "#00ff00"),))
+    scenes = [Scene(16, 16, [*bad, good], [Line(0, 0, math.inf, 16, "#ffff00")], "step 0")]
+    scenes += [Scene(16, 16, [good], [], "step 1")]
+    return Clip(title, scenes, 40.0)
+
+
+def test_numbers_that_are_not_finite_become_null():
+    text = export.page([broken("x")])
+    assert "NaN" not in text
+    assert "Infinity" not in text
+
+
+def test_bodies_without_a_position_do_not_blank_the_page(browser, tmp_path):
+    path = tmp_path / "page.html"
+    export.write([broken("<!--<script>")], path, tmp_path / "film.gif", tmp_path / "picture.png")
+    opened, errors = browser.new_context(offline=True).new_page(), []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(path.as_uri())
+    assert opened.locator("#list button").all_inner_texts() == ["<!--<script>"]
+    assert opened.evaluate("[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]")[:3] == [0, 0, 255]
+    opened.keyboard.press("ArrowRight")
+    assert opened.inner_text("#note") == "step 1"
+    assert errors == []
 
 
 def test_animations_and_pictures_show_the_scenes(tmp_path: Path):

@@ -1,5 +1,6 @@
 """StarCraft battles between armies that change from episode to episode (paper, section 4.2), modeled on SMAC."""
 
+import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,6 +19,14 @@ def summary(name: str) -> str:
     pairs = SCENARIOS[name].tasks()
     armies = scenarios.task_name(*pairs[0]) if len(pairs) == 1 else f"{len(pairs)} pairs of armies"
     return f"StarCraft: {armies}, {SCENARIOS[name].limit} steps."
+
+
+def explain(name: str) -> str | None:
+    """Return how to write a battle that a name may mean: SMAC's remaining map, or armies in another notation."""
+    how = f"any two armies are numbers and letters, as in 3s5z_vs_3s6z ({scenarios.LETTERS})"
+    if name.lower() == "corridor":
+        return f"the walls of SMAC's corridor are not simulated; its armies on open ground are 6z_vs_24zg, and {how}"
+    return how if re.search(r"\d *[a-z]+[ _-]*vs?[ _.-]*\d", name.lower()) else None
 
 
 def serve(name: str) -> SimpleNamespace | None:

@@ -17,7 +17,7 @@ from refil.envs.starcraft.sim import kernel, tick
 from refil.envs.starcraft.sim.rules import SMAC, SMACLITE, TICKS_PER_STEP, Rules
 from refil.envs.starcraft.sim.state import ARENAS, Game, State, batches_last
 from refil.envs.starcraft.sim.unit import UnitTable
-from refil.errors import RefilError
+from refil.errors import RefilError, closest
 from refil.scene import Scene
 from refil.types import EnvDefaults, Observation, Outcome, Spec
 
@@ -163,12 +163,19 @@ def unit_table(pairs: list[tuple[Army, Army]], profile: str) -> UnitTable:
     letters = {letter for pair in pairs for army in pair for letter in army}
     if unknown := sorted(letters - names_by_letter.keys()):
         choices = ", ".join(f"{letter} ({name})" for letter, name in sorted(names_by_letter.items()))
-        raise RefilError(f"no unit type has the letter {', '.join(unknown)}; available: {choices}")
+        hint = _hint(unknown[0], names_by_letter)
+        raise RefilError(f"no unit type has the letter {', '.join(unknown)}; {hint}Available: {choices}")
     names = sorted((names_by_letter[letter] for letter in letters), key=lambda name: modules[name].UNIT.type_id)
     units = [modules[name].UNIT if profile == "smac" else modules[name].SMACLITE for name in names]
     if missing := [name for name, unit in zip(names, units, strict=True) if unit is None]:
         raise RefilError(f"SMAClite has no {', '.join(missing)}; choose profile 'smac'")
     return UnitTable(tuple(names), tuple(units))
+
+
+def _hint(unknown: str, names_by_letter: dict[str, str]) -> str:
+    letters = {letter: letter for letter in names_by_letter} | {name: letter for letter, name in names_by_letter.items()}
+    close = closest(unknown, letters)
+    return f"did you mean {letters[close]!r}? " if close else ""
 
 
 def _slots(pair: tuple[Army, Army], sizes: list[int], table: UnitTable) -> list[int]:

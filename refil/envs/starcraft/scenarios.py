@@ -10,6 +10,9 @@ from refil.errors import RefilError
 
 Army = dict[str, int]  # number of units of each type, by letter
 ARMY_PATTERN = r"([1-9]\d*[A-Za-z]+)+"
+LETTERS = (
+    "m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling, b Baneling, sc Spine Crawler"
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def parse_task(task: str) -> tuple[Army, Army]:
 def parse_army(name: str) -> Army:
     """Return the army of a name such as `3s5z`."""
     if not re.fullmatch(ARMY_PATTERN, name):
-        raise RefilError(f"{name!r} is not an army; write numbers and letters, as in 3s5z")
+        raise RefilError(f"{name!r} is not an army; write numbers and letters, as in 3s5z ({LETTERS})")
     counts: Army = {}
     for count, letter in re.findall(r"(\d+)([A-Za-z]+)", name):
         counts[letter] = counts.get(letter, 0) + int(count)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from refil.errors import RefilError
+from refil.learning.onpolicy import OnPolicyMethod
 from refil.settings import NonNegativeFloat, PositiveInt, UnitFloat
 from refil.training.setup import TrainConfig
 
@@ -32,7 +33,7 @@ class OnPolicyConfig:
     reset_every: PositiveInt = 16
 
 
-Config = OnPolicyConfig
+Config, METHOD = OnPolicyConfig, OnPolicyMethod  # what methods that this algorithm trains have to be
 
 
 def train_defaults(train: TrainConfig) -> TrainConfig:

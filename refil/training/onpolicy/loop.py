@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from refil.rollout import derive_keys
 from refil.training import counters
 from refil.training.counters import Counters
+from refil.training.memory import episode_bytes, num_bytes
 from refil.training.onpolicy import stream, update
 from refil.training.onpolicy.stream import Stream
 from refil.training.onpolicy.update import LearnerState
@@ -116,6 +117,18 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     """Return the numbers of the algorithm that are logged with the metrics."""
     rate = update.learning_rate(setup.algorithm, progress(setup, state.counters))
     return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate}
+
+
+def memory(setup: Setup, seeds: int) -> dict[str, int]:
+    """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
+    train, episode = setup.train, episode_bytes(setup.env)
+    model = jax.eval_shape(setup.method.init, jax.random.key(0))
+    learner = jax.eval_shape(partial(update.init_learner, setup), model)
+    return {
+        "train.envs": seeds * train.envs * (2 * episode.state + (setup.algorithm.rollout + 1) * episode.observation),
+        "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
+        "the size of the networks": seeds * num_bytes(learner),
+    }
 
 
 def compressor(setup: Setup) -> None:

@@ -93,7 +93,7 @@ def update(
     gradient = learner.layout.ravel(gradient)
     changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
     metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
-    parameters = learner.parameters - rate * changes
+    parameters = optax.apply_updates(learner.parameters, optax.tree.scale(-rate, changes))
     return replace(learner, parameters=parameters, optimizer=state), {n: v.astype(jnp.float32) for n, v in metrics.items()}
 
 

@@ -95,7 +95,8 @@ def replay_actions(env: Env, compressed: Compressed) -> Trajectory:
         return time + 1, compressed.actions[:, :, time].astype(jnp.int32)
 
     keys = jax.random.wrap_key_data(compressed.key)
-    return run_episodes(env, policy, jnp.zeros((), jnp.int32), compressed.first_state, compressed.task, keys)
+    start = jnp.zeros((), jnp.int32)
+    return replace(run_episodes(env, policy, start, compressed.first_state, compressed.task, keys), metrics={})
 
 
 def mismatched(one: Trajectory, other: Trajectory) -> Bool[Array, "seeds episodes"]:

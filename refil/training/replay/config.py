@@ -6,6 +6,7 @@ from typing import Annotated
 from refil.errors import RefilError
 from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
 from refil.training.setup import TrainConfig
+from refil.types import Method
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ReplayConfig:
     pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
 
 
-Config = ReplayConfig
+Config, METHOD = ReplayConfig, Method  # what methods that this algorithm trains have to be
 
 
 def train_defaults(train: TrainConfig) -> TrainConfig:

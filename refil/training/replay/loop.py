@@ -17,6 +17,7 @@ from refil.nn.utilities import team_policy, team_state
 from refil.rollout import derive_keys, rollout_random_tasks
 from refil.training import counters
 from refil.training.counters import Counters
+from refil.training.memory import episode_bytes, num_bytes
 from refil.training.replay import buffer, update
 from refil.training.replay.buffer import ReplayBuffer
 from refil.training.replay.compression import ReplayCompressor
@@ -65,9 +66,8 @@ def play(setup: Setup, state: TrainState) -> Trajectory:
 def _play(setup: Setup, team: Any, counts: Counters) -> Trajectory:
     policy = team_policy(team, epsilon(setup, counts))
     policy_state = team_state(team, setup.train.envs, setup.env.spec.agents)
-    return rollout_random_tasks(
-        setup.env, policy, policy_state, setup.train.envs, derive_keys(counts.seed, PLAY, counts.episodes)
-    )
+    keys = derive_keys(counts.seed, PLAY, counts.episodes)
+    return replace(rollout_random_tasks(setup.env, policy, policy_state, setup.train.envs, keys), metrics={})
 
 
 def rollout_shapes(setup: Setup, state: TrainState) -> Trajectory:
@@ -119,6 +119,20 @@ def epsilon(setup: Setup, counts: Counters) -> Float[Array, " seeds"]:
 def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]]:
     """Return the numbers of the algorithm that are logged with the metrics."""
     return {"epsilon": epsilon(setup, state.counters)}
+
+
+def memory(setup: Setup, seeds: int) -> dict[str, int]:
+    """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
+    train, timesteps, episode = setup.train, setup.env.spec.horizon + 1, episode_bytes(setup.env)
+    model = jax.eval_shape(setup.method.init, jax.random.key(0))
+    learner = jax.eval_shape(partial(update.init_learner, setup), model, model)
+    return {
+        "algorithm.buffer": seeds * setup.algorithm.buffer * episode.trajectory,
+        "train.envs": seeds * train.envs * (episode.trajectory + episode.observation),
+        "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
+        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * setup.algorithm.batch * timesteps * episode.observation,
+        "the size of the networks": seeds * num_bytes(learner),
+    }
 
 
 def compressor(setup: Setup) -> ReplayCompressor:

@@ -58,17 +58,18 @@ def duel(attacker: str, victim: str, rules=EXACT):
     arena = game(1, 2, rules)
     radii = [arena.table.units[arena.table.names.index(name)].radius for name in (attacker, victim)]
     now = place([(attacker, 10.0, 16.0), (victim, 10.0 + sum(radii) + 0.05, 16.0)], arena, target=[1, -1])
-    shots, tick, life = [], 0, []
-    while now.health[1] > 0:
-        before, now = now, one_tick(arena)(now)
-        tick += 1
-        was_hit = float(now.health[1] + now.shield[1]) < float(before.health[1] + before.shield[1]) - 0.2
-        if was_hit:
-            shots.append(tick)
-            life.append((float(now.shield[1]), float(now.health[1])))
-        assert tick < 2000
+    shots, life, left = [], [], (float(now.shield[1]), float(now.health[1]))
+    for number in range(1, 2000):
+        now = one_tick(arena)(now)
+        shield, health = (leaf.item(1) for leaf in jax.device_get((now.shield, now.health)))
+        if shield + health < sum(left) - 0.2:
+            shots.append(number)
+            life.append((shield, health))
+        left = shield, health
+        if health <= 0:
+            break
     return len(shots), shots[-1] - shots[0], life
 
 
 def positions(state: State) -> np.ndarray:
-    return np.stack([state.x, state.y], axis=-1)
+    return np.stack(jax.device_get((state.x, state.y)), axis=-1)

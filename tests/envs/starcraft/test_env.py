@@ -18,6 +18,7 @@ from refil.envs.starcraft.sim import motion
 from refil.envs.starcraft.sim.rules import SMAC
 from refil.envs.starcraft.sim.state import ARENAS, Game
 from tests.envs.starcraft.scenes import TABLES
+from tests.slow import all_but
 
 SIDE, BATCH, STEPS = 6, 16, 30
 FREE = StarCraft(  # any types against any types
@@ -260,7 +261,7 @@ def test_units_of_a_type_are_sorted_by_x():
             assert (np.diff(x[slots][unit_type[slots] == one]) >= 0).all()
 
 
-@pytest.mark.parametrize("name", starcraft.names())
+@pytest.mark.parametrize("name", all_but(("3-8csz", "bane_vs_bane", "MMM2"), starcraft.names()))
 def test_every_task_set_has_consistent_shapes(name):
     env = built(name)
     spec = env.spec

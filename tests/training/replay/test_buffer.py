@@ -101,7 +101,7 @@ def loss_and_gradient(recurrent: bool, size: PackSize | None, overlapped: bool):
     ("recurrent", "size", "overlapped"),
     [
         (True, SMALL, False),
-        (True, SMALL, True),
+        pytest.param(True, SMALL, True, marks=pytest.mark.slow),
         (False, SMALL, False),
         pytest.param(True, LARGE, True, marks=pytest.mark.slow),
         pytest.param(False, LARGE, True, marks=pytest.mark.slow),

@@ -14,11 +14,12 @@ from refil.rollout import random_policy, rollout_random_tasks
 from refil.training.replay import compression
 from refil.training.replay.buffer import ReplayBuffer
 from refil.training.replay.compression import ReplayCompressor
+from tests.slow import all_but
 
 ENVS = [("group_matching", {"horizon": 8}), ("2s1z_vs_1s2z", {})]
 
 
-@pytest.fixture(scope="module", params=ENVS, ids=lambda env: env[0])
+@pytest.fixture(scope="module", params=all_but((ENVS[0],), ENVS), ids=lambda env: env[0])
 def filled(request):
     """An environment, and a buffer of two seeds with six slots, four of them filled by random play."""
     name, options = request.param

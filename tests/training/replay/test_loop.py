@@ -113,3 +113,18 @@ def test_epsilon_falls_linearly_to_its_final_value(programs):
     counts = replace(counters.init(train, []), env_steps=jnp.array([0, 2500, 5000, 10**6]))
     assert (setup.algorithm.epsilon_finish, setup.algorithm.epsilon_steps) == (0.05, 5000)
     np.testing.assert_allclose(loop.epsilon(setup, counts), [1.0, 0.525, 0.05, 0.05], atol=1e-6)
+
+
+def test_the_estimate_of_memory_is_that_of_the_state_where_both_count():
+    config = small(seeds=3, buffer=100)
+    setup = config.build()
+    state, needed = jax.eval_shape(partial(loop.init, setup)), loop.memory(setup, 3)
+
+    def num_bytes(tree) -> int:
+        return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+    assert 0.9 < needed["algorithm.buffer"] / num_bytes(state.replay) <= 1
+    assert needed["the size of the networks"] == num_bytes(state.learner)
+    doubled = small(seeds=3, buffer=100, envs=4, batch=10, eval_episodes=8)
+    larger = loop.memory(doubled.build(), 3)
+    assert all(larger[name] == 2 * needed[name] for name in ("train.envs", "algorithm.batch", "train.eval_episodes"))

@@ -32,6 +32,7 @@ def reference() -> TrainState:
     return run(small(**SIX).build())[0]
 
 
+@pytest.mark.slow
 def test_seeds_learn_the_same_in_groups(reference, monkeypatch):
     """On a GPU, groups of seeds share their matrix products."""
     monkeypatch.setattr(update, "_group_size", lambda seeds: seeds)

@@ -50,7 +50,7 @@ class Placement:
 def read(path: Path, config: Config) -> Placement:
     """Read a placement from a file."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("units"), list) or not content["units"]:

@@ -15,6 +15,7 @@ from refil.envs.starcraft.sim import kernel, tick
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from tests.envs.starcraft import scenes
 from tests.gpu import program_for_gpu
+from tests.slow import all_but
 
 UNITS = [plugins.load(UNITS_FOLDER, name) for name in plugins.names(UNITS_FOLDER)]
 ALL_UNITS, ALL_SMACLITE_UNITS = (
@@ -115,7 +116,7 @@ def test_batches_of_steps_use_the_kernel(monkeypatch):
     assert "game_ticks" in text
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", all_but((ALL_UNITS,), SETS))
 def test_the_kernel_lowers_for_a_gpu(name):
     game, state, jitter = amid_battle(name, battles=3)
     assert "game_ticks" in program_for_gpu(lambda state, jitter: kernel.run_ticks(state, jitter, game), state, jitter)

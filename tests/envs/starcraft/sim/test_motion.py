@@ -2,7 +2,9 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -50,8 +52,13 @@ def test_walking_units_stop_at_their_goal_and_at_the_edge_of_the_map():
     assert scenes.positions(later).tolist() == pytest.approx(np.array([[10.5, 16], [0.375, 5]]), abs=1e-4)
 
 
+@cache
+def contact_distances(arena):
+    return jax.jit(lambda now: motion.contact_distances(now, arena.table[now.unit_type]))
+
+
 def overlaps(now, arena) -> np.ndarray:
-    contact = np.asarray(motion.contact_distances(now, arena.table[now.unit_type]))
+    contact = np.asarray(contact_distances(arena)(now))
     place = scenes.positions(now)
     return np.maximum(contact - np.linalg.norm(place[:, None] - place[None], axis=-1), 0.0)
 

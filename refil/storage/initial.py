@@ -1,0 +1,63 @@
+"""Initial weights: a trained model that every seed of a run starts from, kept in the folder of the run."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from refil.errors import RefilError
+from refil.storage import serialization
+from refil.training.setup import Setup
+
+INIT = "init.safetensors"
+MODELS = "model_seed_*.safetensors"
+
+
+def load(path: Path, setup: Setup) -> Any:
+    """Read the model of the first seed in the folder of a run, or that in the file of a model; no code of the run is loaded."""
+    source = path
+    if path.is_dir():
+        found = sorted(path.glob(MODELS), key=lambda file: (len(file.name), file.name))
+        if not found:
+            raise RefilError(f"cannot start from {path}: it has no model")
+        source = found[0]
+    return _read(source, setup)
+
+
+def check(model: Any, setup: Setup, name: str) -> None:
+    """Raise if a model does not have the networks of a setup."""
+    given, needed = _shapes(model), _shapes(_like(setup))
+    for leaf in sorted(given.keys() | needed.keys()):
+        if given.get(leaf) != needed.get(leaf):
+            pair = f"it has {given.get(leaf, 'nothing')} for {leaf}, and this run needs {needed.get(leaf, 'nothing')}"
+            raise RefilError(f"cannot start from {name}: {pair}")
+
+
+def store(folder: Path, model: Any) -> None:
+    """Write the model that a new run starts from; None removes what an earlier attempt has left."""
+    if model is None:
+        (folder / INIT).unlink(missing_ok=True)
+    else:
+        serialization.write_arrays(folder / INIT, model, {})
+
+
+def stored(folder: Path, setup: Setup) -> Any:
+    """Return the model that a run starts from, or None if it starts from random weights."""
+    return _read(folder / INIT, setup) if (folder / INIT).exists() else None
+
+
+def _read(path: Path, setup: Setup) -> Any:
+    try:
+        return serialization.read_arrays(path, _like(setup))[0]
+    except RefilError as error:
+        raise RefilError(f"cannot start from these weights: {error}") from error
+
+
+def _like(setup: Setup) -> Any:
+    return jax.eval_shape(setup.method.init, jax.random.key(0))
+
+
+def _shapes(model: Any) -> dict[str, str]:
+    leaves = jax.tree.leaves_with_path(model)
+    names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
+    return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, (_, leaf) in zip(names, leaves, strict=True)}

@@ -1,0 +1,68 @@
+"""Stored configs as plain values: the names of environment and method, and the users' code that they refer to.
+
+A run keeps the files of users that its config names, as in code/env/my_env.py. No function but `load_code` runs any of it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from refil import user_files
+from refil.errors import RefilError
+
+CODE = "code"  # folder of a run
+KINDS = ("env", "method")
+Names = dict[str, tuple[str, str]]  # name and SHA-256 of the environment and of the method; built-in ones have no hash
+
+
+def code_path(kind: str, name: str) -> str:
+    """Return where a run keeps the code of its environment ("env") or method ("method"), relative to its folder."""
+    return f"{CODE}/{kind}/{name}"
+
+
+def parse(text: str, source: str) -> dict[str, Any]:
+    """Return the values of a stored config; environment and method have a `name` and a `sha256`, which may be empty."""
+    try:
+        values = json.loads(text)
+        for kind in KINDS:
+            values[kind] = dict(values[kind])
+            values[kind] |= {"name": str(values[kind]["name"]), "sha256": str(values[kind].get("sha256", ""))}
+    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RefilError(f"{source} is not a config of refil: {error}") from error
+    return values
+
+
+def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[str, Any]:
+    """Load the code that a stored config names from the folder of its run, and return the values with names and hashes.
+
+    Raise before any of it runs if the user does not trust it. Without a folder, this process must have loaded it before.
+    """
+    loaded = dict(values)
+    for kind in KINDS:
+        name, sha256 = values[kind]["name"], values[kind]["sha256"]
+        if name.endswith(".py") and (folder is not None or not sha256):
+            # Version 0.2.0 stored the path of the file, and no hash.
+            path = (folder or Path.cwd()) / (code_path(kind, _file_name(name)) if sha256 else name)
+            file = user_files.load_stored(path, sha256 or None, trust)
+            loaded[kind] = values[kind] | {"name": path.name, "sha256": file.sha256}
+    return loaded
+
+
+def identity(name: str, sha256: str) -> str:
+    """Return a name for people, with the beginning of the hash for a user's file."""
+    return f"{name} (SHA-256 {sha256[:12]})" if sha256 else name
+
+
+def differing_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str, str]]:
+    """Return the stored and the given identity of environment and method where they differ, by path of the option."""
+    found = {}
+    for kind, given in names.items():
+        stored = _file_name(values[kind]["name"]), values[kind]["sha256"]
+        has_no_hash = values[kind]["name"].endswith(".py") and not stored[1]  # in a config of version 0.2.0
+        if stored[0] != given[0] or (stored[1] != given[1] and not has_no_hash):
+            found[f"{kind}.name"] = (identity(*stored), identity(*given))
+    return found
+
+
+def _file_name(name: str) -> str:
+    return Path(name).name if name.endswith(".py") else name

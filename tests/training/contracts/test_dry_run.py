@@ -1,0 +1,44 @@
+"""A few steps of random actions find numbers that are not finite and agents without an action."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import pytest
+
+from refil.errors import RefilError
+from refil.training import contracts
+from tests.training.contracts.test_env import ENV, Changed
+
+
+def observing(**changes):
+    return lambda state: replace(obs := ENV.observe(state), **{name: change(obs) for name, change in changes.items()})
+
+
+@pytest.mark.parametrize(
+    ("observe", "message"),
+    [
+        (
+            observing(entities=lambda obs: obs.entities / 0.0),
+            r"observe\(\) gives (nan|inf) in feature 0 at step 0 of task '1 step'",
+        ),
+        (observing(available=lambda obs: obs.available & False), "agent 0 has no available action at step 0 of task '1 step'"),
+        (observing(present=lambda obs: obs.present & False), "no agent is present at step 0 of task '1 step'"),
+    ],
+)
+def test_values_that_cannot_be_trained_on_are_named(observe, message):
+    with pytest.raises(RefilError, match=f"^mine: {message}"):
+        contracts.dry_run(Changed({"observe": observe}), "mine")
+
+
+def test_a_reward_that_is_no_number_is_named():
+    def step(state, actions, key):
+        after, outcome = ENV.step(state, actions, key)
+        return after, replace(outcome, reward=jnp.log(1.0 - outcome.reward))
+
+    with pytest.raises(RefilError, match=r"mine: step\(\) gives reward -inf at step 0 of task '1 step'"):
+        contracts.dry_run(Changed({"step": step}), "mine")
+
+
+def test_absent_agents_need_no_action_and_steps_after_the_end_do_not_count():
+    contracts.dry_run(ENV, "mine")
+    contracts.dry_run(Changed({"observe": observing(available=lambda obs: obs.available & obs.agent_present[:, None])}), "mine")

@@ -1,0 +1,78 @@
+"""Stored configs as plain values."""
+
+import json
+
+import pytest
+
+from refil.errors import RefilError
+from refil.training import config as configs
+from tests.tiny_runs import small
+
+USER_ENV = '"""Mine."""\nfrom refil.envs.group_matching import Config, build\n'
+MARKER = "open({!r}, 'w').close()\n"
+
+
+def with_env(**env) -> str:
+    return json.dumps(json.loads(small().to_json()) | {"env": env})
+
+
+def test_a_config_has_the_name_and_hash_of_a_users_file_and_the_run_its_source(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(USER_ENV)
+    config = configs.default(str(path), "refil")
+    assert config.env.name == "mine.py"
+    assert json.loads(config.to_json())["env"]["sha256"] == config.env.sha256
+    assert config.code() == {"code/env/mine.py": USER_ENV.encode()}
+    assert "sha256" not in json.loads(config.to_json())["method"]
+
+
+def test_comparing_runs_no_code_and_names_what_differs(tmp_path):
+    marker, path = tmp_path / "marker", tmp_path / "mine.py"
+    path.write_text(USER_ENV)
+    config = configs.default(str(path), "refil")
+    assert configs.compare(config.to_json(), "here", config) == {}
+    assert configs.compare(config.with_options(steps=7).to_json(), "here", config) == {"train.steps": (7, 1_000_000)}
+    path.write_text(MARKER.format(str(marker)) + USER_ENV)
+    values = json.loads(config.to_json())
+    evil = json.dumps(values | {"env": values["env"] | {"sha256": 64 * "e"}})
+    ((option, (saved, asked)),) = configs.compare(evil, "here", config).items()
+    assert (option, saved, asked) == (
+        "env.name",
+        "mine.py (SHA-256 eeeeeeeeeeee)",
+        f"mine.py (SHA-256 {config.env.sha256[:12]})",
+    )
+    assert set(configs.compare(small().to_json(), "here", config)) == {"env.name"}
+    assert not marker.exists()
+
+
+def test_a_config_without_a_hash_matches_the_file_of_its_name(tmp_path):
+    """Version 0.2.0 stored the path of a file, and no hash."""
+    path = tmp_path / "mine.py"
+    path.write_text(USER_ENV)
+    config = configs.default(str(path), "refil")
+    values = json.loads(config.to_json())
+    del values["env"]["sha256"]
+    old = json.dumps(values | {"env": values["env"] | {"name": "/long/gone/mine.py"}})
+    assert configs.compare(old, "here", config) == {}
+
+
+def test_code_is_loaded_from_the_folder_of_the_run_and_nowhere_else(tmp_path):
+    (tmp_path / "mine.py").write_text(USER_ENV + "# of the user\n")
+    config = configs.default(str(tmp_path / "mine.py"), "refil")
+    with pytest.raises(RefilError, match=r"here: there is no file .*run/code/env/mine.py"):
+        configs.read(config.to_json(), "here", tmp_path / "run")
+    copy = tmp_path / "run" / "code" / "env" / "mine.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(USER_ENV + "# of the user\n")
+    assert configs.read(config.to_json(), "here", tmp_path / "run") == config
+    copy.write_text(USER_ENV + "# changed\n")
+    with pytest.raises(RefilError, match=r"here: .*run/code/env/mine.py has changed: its SHA-256 is "):
+        configs.read(config.to_json(), "here", tmp_path / "run", trust=True)
+
+
+def test_a_name_cannot_lead_out_of_the_folder_of_the_run(tmp_path):
+    evil = tmp_path / "evil.py"
+    evil.write_text(MARKER.format(str(tmp_path / "marker")))
+    with pytest.raises(RefilError, match=r"there is no file .*run/code/env/evil.py"):
+        configs.read(with_env(name="../../../evil.py", sha256=64 * "0"), "here", tmp_path / "run", trust=True)
+    assert not (tmp_path / "marker").exists()

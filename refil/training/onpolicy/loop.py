@@ -55,7 +55,7 @@ def init(setup: Setup, model: Any = None) -> TrainState:
 
 def _metric_names(setup: Setup, state: TrainState) -> list[str]:
     def metrics(state: TrainState) -> dict[str, Array]:
-        learner, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner, play(setup, state).batch))
+        learner, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner, batch_to_learn(state, play(setup, state))))
         return update.learn(setup, learner, batch, jnp.zeros(()), jax.random.key(0))[1]
 
     return list(jax.eval_shape(metrics, state))
@@ -68,6 +68,11 @@ def play(setup: Setup, state: TrainState) -> Rollout:
     return Rollout(*stream.rollout(setup, state.learner.model, epsilon(setup, counts), state.stream, keys))
 
 
+def batch_to_learn(state: TrainState, played: Rollout) -> EpisodeBatch:
+    """Return a rollout with the memory that it started from."""
+    return replace(played.batch, start=state.stream.memory)
+
+
 def rollout_shapes(setup: Setup, state: TrainState) -> Rollout:
     """Return the shapes of what `play` returns."""
     return jax.eval_shape(partial(play, setup), state)
@@ -77,9 +82,8 @@ def learn(setup: Setup, state: TrainState, played: Rollout) -> TrainState:
     """Learn from a rollout."""
     counts, config = state.counters, setup.algorithm
     keys = derive_keys(counts.seed, LEARN, counts.env_steps)
-    learner, metrics = update.over_seeds(
-        partial(update.learn, setup), state.learner, played.batch, progress(setup, counts), keys
-    )
+    batch = batch_to_learn(state, played)
+    learner, metrics = update.over_seeds(partial(update.learn, setup), state.learner, batch, progress(setup, counts), keys)
     made = config.epochs * config.minibatches
     counts = replace(
         counts,

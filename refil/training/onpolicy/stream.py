@@ -85,7 +85,7 @@ def rollout(
     after, steps = jax.lax.scan(play_chunk, stream, chunk_keys)
     steps = jax.tree.map(lambda leaf: leaf.reshape(length, *leaf.shape[2:]), steps)
     ended = (steps.terminated | steps.truncated).sum(axis=(0, 2))
-    return after, batch_of(setup, stream, steps, after), ended
+    return after, batch_of(setup, steps, after), ended
 
 
 def step(
@@ -131,8 +131,12 @@ def _act(
     return step_views(model.utility, jax.tree.map(partial(select, is_first), initial, memory), obs, views)
 
 
-def batch_of(setup: Setup, before: Stream, steps: Step, after: Stream) -> EpisodeBatch:
-    """Return the steps as batches of each seed, `[seeds, envs, time, ...]`, with the observation after the last step."""
+def batch_of(setup: Setup, steps: Step, after: Stream) -> EpisodeBatch:
+    """Return the steps as batches of each seed, `[seeds, envs, time, ...]`, with the observation after the last step.
+
+    The memory that the rollout started from is still in the state of training: `start` is filled in there. As a result of
+    playing it would be the same buffer in memory, which learning overwrites.
+    """
     last = stored(setup, observe(setup, after)), after.groups
     seen = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), (steps.observation, steps.groups), last)
     (obs, groups), acted = jax.tree.map(
@@ -147,7 +151,6 @@ def batch_of(setup: Setup, before: Stream, steps: Step, after: Stream) -> Episod
         valid=acted[3],
         num_episodes=obs.is_first[0].size,
         groups=groups,
-        start=before.memory,
     )
 
 

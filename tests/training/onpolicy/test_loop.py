@@ -55,6 +55,16 @@ def test_a_seed_alone_learns_the_same_as_in_a_batch(two):
     np.testing.assert_allclose(alone.learner.parameters, second.learner.parameters, rtol=1e-4, atol=1e-5)
 
 
+def test_training_with_donated_buffers_learns_the_same(programs, two):
+    """As the trainer calls it: playing must not return a buffer that learning overwrites."""
+    play = jax.jit(partial(loop.play, programs.setup))
+    learn = jax.jit(partial(loop.learn, programs.setup), donate_argnums=0)
+    state = programs.init()
+    for _ in range(3):
+        state = learn(state, play(state))
+    np.testing.assert_allclose(state.learner.parameters, two.learner.parameters, rtol=1e-4, atol=1e-5)
+
+
 def test_epsilon_is_annealed_over_its_fraction_of_all_steps(programs, two):
     setup = programs.setup  # 5 % of 400 steps
     np.testing.assert_allclose(loop.epsilon(setup, programs.init().counters), 1.0)

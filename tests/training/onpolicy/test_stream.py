@@ -89,7 +89,7 @@ def test_recomputed_memories_of_every_view_equal_those_while_playing(setup, play
     state, rollout = played
     assert not np.asarray(rollout.batch.observations.is_first)[:, :, 0].all()
     assert np.abs(state.stream.memory).max() > 0.01
-    model, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner.model, rollout.batch))
+    model, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner.model, loop.batch_to_learn(state, rollout)))
     views = setup.method.views(batch.observations.visible, batch.groups)
     assert len(views) == 3
     features = jax.jit(lambda model: unroll_overlapped(model.utility, batch, views, None, lambda barrier: None)[1])(model)

@@ -57,7 +57,7 @@ def one_seed(setup):
     """The learner and a rollout of one seed."""
     state = jax.jit(partial(loop.init, setup))()
     played = jax.jit(partial(loop.play, setup))(state)
-    return jax.tree.map(lambda leaf: leaf[0], (state.learner, played.batch))
+    return jax.tree.map(lambda leaf: leaf[0], (state.learner, loop.batch_to_learn(state, played)))
 
 
 def test_rows_of_a_batch_keep_their_memory(one_seed):

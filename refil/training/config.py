@@ -162,24 +162,28 @@ def read(text: str, source: str, folder: Path | None = None, trust: bool = False
     """Parse a stored config, also one that version 0.1 wrote; `source` names the file in errors.
 
     Code that the config names is loaded from `folder` if the user trusts it or `trust` is given; otherwise an error is raised
-    before any of it runs. Without a folder, this process must have loaded it before.
+    before any of it runs. Without a folder, this process must have loaded it before. Since version 2 no option may be missing.
     """
     values = stored.parse(text, source)
     try:
-        return _from_values(stored.load_code(values, folder, trust))
+        return stored.check_complete(_from_values(stored.load_code(values, folder, trust)), values)
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
 
-def compare(text: str, source: str, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs."""
+def compare(text: str, source: str, config: RunConfig, complete: bool = False) -> dict[str, tuple[Any, Any]]:
+    """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs.
+
+    Options that are missing in the stored config have their defaults, or are refused if it must be complete.
+    """
     values = stored.parse(text, source)
     if names := stored.differing_names(values, config.names()):
         return names
     for kind, (name, sha256) in config.names().items():
         values[kind] |= {"name": name, "sha256": sha256}
     try:
-        return differences(_from_values(values), config)
+        found = _from_values(values)
+        return differences(stored.check_complete(found, values) if complete else found, config)
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
@@ -190,7 +194,7 @@ def _from_values(values: dict[str, Any]) -> RunConfig:
     names = ((each.pop("name"), each.pop("sha256")) for each in (env, method))
     config = _default(*names)
     version = values.pop("version", 1)
-    if version not in (1, VERSION):
+    if type(version) is not int or version not in (1, VERSION):
         raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")
     sections = _group_by_section(config, values) if version == 1 else values
     return replace(

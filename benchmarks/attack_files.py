@@ -30,7 +30,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from refil.cli import sweep, train
+from refil.cli import plot, sweep, train
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
@@ -63,14 +63,18 @@ def shapes(config: RunConfig) -> tuple[Any, Any]:
 
 
 def derive_peer(run: RunDir, path: Path, config: RunConfig) -> RunDir:
-    """Write a run of another config, or of another time, with the numbers of the given one."""
+    """Write a run of another config, or of another time, with the numbers of the given one.
+
+    A run of the same config and seed has the same models, and one of another config has others.
+    """
     original = run.config
     state, model = shapes(original)
     models, (state, seconds) = run.load_models(model), run.load_checkpoint(state, original)
     peer = run_dir.create(path, config)
     peer.append_metrics([line | {"seconds": line["seconds"] + 1} for line in run.metrics()])
     seeds = [config.train.seed + row for row in range(config.train.seeds)]
-    peer.save_models(jax.tree.map(lambda leaf: -leaf, models), seeds, config)
+    sign = 1 if config == original else -1
+    peer.save_models(jax.tree.map(lambda leaf: sign * leaf, models), seeds, config)
     peer.save_checkpoint(state, config, seconds + 1, peer.metrics_bytes)
     peer.write_by_task(10, {"task": [1] * config.train.seeds})
     return peer
@@ -203,7 +207,7 @@ def read_curves(run: RunDir, config: RunConfig) -> Any:
     """Read what `refil plot` reads."""
     from refil.plots import learning_curves
 
-    return list(learning_curves.table({run.config.method.name: [run]}))
+    return list(learning_curves.table({label: [run] for label in plot._default_labels([run])}))
 
 
 def read_tasks(run: RunDir, config: RunConfig) -> Any:

@@ -67,7 +67,7 @@ def _section(run: RunDir, name: str) -> dict[str, Any]:
     try:
         section = json.loads(serialization.read_text(path))[name]
         return section | {"name": str(section["name"])}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RefilError(f"{path} is not a config of refil: {error}") from error
 
 

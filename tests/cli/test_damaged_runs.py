@@ -1,5 +1,6 @@
 """Commands on runs whose files are damaged: one sentence that names the file, and no change."""
 
+import itertools
 import json
 import os
 import shutil
@@ -85,9 +86,15 @@ def test_damaged_wins_by_task_are_one_sentence(refil, copy):
     assert "by_task.json, line 1: task 'a' should have numbers of won episodes from 0 to 4, not [9]" in error
 
 
-@pytest.mark.parametrize("command", [("evaluate",), ("watch", "--html", "x.html"), ("train", "--resume"), ("plot",)], ids=str)
-@pytest.mark.parametrize(("section", "name", "value"), [("train", "seed", 9), ("method", "heads", 4), ("train", "envs", None)])
-def test_an_edited_config_is_refused_with_the_difference(refil, copy, command, section, name, value):
+EDITS = [("train", "seed", 9), ("method", "heads", 4), ("train", "envs", None)]  # None: deleted
+COMMANDS = [("evaluate",), ("watch", "--html", "x.html"), ("train", "--resume")]
+
+
+@pytest.mark.parametrize(
+    ("command", "edit"), [*itertools.product(COMMANDS, EDITS), *((("plot",), edit) for edit in EDITS[:2])], ids=str
+)
+def test_an_edited_config_is_refused_with_the_difference(refil, copy, command, edit):
+    section, name, value = edit
     stored = json.loads((copy.path / "config.json").read_text())
     if value is None:
         del stored[section][name]

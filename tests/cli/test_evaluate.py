@@ -62,7 +62,7 @@ def test_results_by_task_are_stored_and_can_be_ranked(refil, run, tmp_path):
     assert all(rate * 5 == round(rate * 5) for rates in result["win_rate"].values() for rate in rates)
     assert run.by_task() == result["win_rate"]
     stored = json.loads((run.path / run_dir.BY_TASK).read_text())
-    assert set(stored) == {"episodes", "won", "return_mean", "length_mean"}
+    assert set(stored) == {"episodes", "won", "return_mean", "length_mean", "models", "checksum"}
     assert {name: result[name] for name in ("return_mean", "length_mean")} == {
         name: stored[name] for name in ("return_mean", "length_mean")
     }

@@ -120,13 +120,14 @@ def attack(folder: Path, kills: int, steps: int, seed: int) -> Attack:
         state.train(whole, TIME_LIMIT)
         seconds = time.monotonic() - started
     expected, number = contents(whole), 0
-    training = trained_seconds(whole) / 2  # later kills would find most runs finished
+    training = trained_seconds(whole)
+    starting, training = seconds - training, training / 2  # later kills would find most runs finished
     while state.kills < kills and not state.problems:
         run = folder / f"killed_{number}"
         number += 1
         for process in range(min(KILLS_PER_RUN, kills - state.kills)):
             early = state.choose.random() < (1 / 4 if process else 1 / 2)
-            if state.train(run, state.choose.uniform(0, seconds if early else training), of_training=not early):
+            if state.train(run, state.choose.uniform(0, starting if early else training), of_training=not early):
                 break
         state.train(run, TIME_LIMIT)  # to the end; a finished run stays as it is
         if not state.problems:

@@ -43,6 +43,7 @@ ARRAYS = ("checkpoint.safetensors", "model_seed_0.safetensors", "model_seed_1.sa
 WRITTEN = (*JSON, *ARRAYS, "lock", "unsaved", "learning_curve.png", "aborted_1")
 STRAY = ("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json")
 VALUES = (None, True, -1, 0, 3, 10**30, 1.5, float("nan"), float("inf"), "", "x", [], [1], {}, {"a": 1}, "9" * 5000)
+WINS = {"task": [2, 7]}  # of 10 episodes, by seed
 TIME_LIMIT = 60.0  # seconds for all readers of one mutation
 Mutation = Callable[[Path, list[Path], random.Random], str]
 
@@ -65,7 +66,7 @@ def shapes(config: RunConfig) -> tuple[Any, Any]:
 def derive_peer(run: RunDir, path: Path, config: RunConfig) -> RunDir:
     """Write a run of another config, or of another time, with the numbers of the given one.
 
-    A run of the same config and seed has the same models, and one of another config has others.
+    A run of the same config and seed has the same models, with the same wins, and one of another config has others.
     """
     original = run.config
     state, model = shapes(original)
@@ -76,7 +77,7 @@ def derive_peer(run: RunDir, path: Path, config: RunConfig) -> RunDir:
     sign = 1 if config == original else -1
     peer.save_models(jax.tree.map(lambda leaf: sign * leaf, models), seeds, config)
     peer.save_checkpoint(state, config, seconds + 1, peer.metrics_bytes)
-    peer.write_by_task(10, {"task": [1] * config.train.seeds})
+    peer.write_by_task(10, WINS if config == original else {"task": [1, 1]})
     return peer
 
 
@@ -360,7 +361,7 @@ def prepare(folder: Path) -> tuple[RunDir, list[Path]]:
 def derive_peers(run: RunDir, folder: Path) -> list[Path]:
     """Return runs of another time, other seeds and another learning rate, and complete the given one."""
     config = run.config
-    run.write_by_task(10, {"task": [2, 7]})
+    run.write_by_task(10, WINS)
     others = {
         "later": config,
         "seeds": replace(config, train=replace(config.train, seed=5)),

@@ -122,3 +122,14 @@ def test_metadata_of_another_kind_are_refused(tmp_path):
         save_file({"a": np.zeros(3)}, tmp_path / "x", {serialization.FORMAT: text})
         with pytest.raises(RefilError, match=r"x is damaged: its metadata is not an object of strings|cannot read .*x"):
             serialization.read_metadata(tmp_path / "x")
+
+
+def test_no_folder_is_created_behind_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "code").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RefilError, match=r"cannot write .*env: .*code is a symbolic link"):
+        serialization.make_subfolder(tmp_path / "run", tmp_path / "run" / "code" / "env")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    serialization.make_subfolder(tmp_path / "run", tmp_path / "run" / "other" / "env")
+    assert (tmp_path / "run" / "other" / "env").is_dir()

@@ -12,12 +12,12 @@ import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError, list_choices
-from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
+from refil.settings import Flat, Inline
 from refil.training import contracts, flags, stored
 from refil.training.replay import config as replay_config
 from refil.training.replay.config import ReplayConfig
-from refil.training.setup import MaskDead, Setup, TrainConfig
-from refil.types import Env, EnvDefaults, MethodInfo
+from refil.training.setup import MaskDead, OutputConfig, Setup, TrainConfig
+from refil.types import Env, EnvDefaults
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
@@ -25,20 +25,6 @@ SECTIONS = ("algorithm", "train", "output")  # groups of options that every run 
 COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
-
-
-@dataclass(frozen=True)
-class OutputConfig:
-    """Options of what a run writes, and when it stops; they may change when a run is resumed."""
-
-    log_every: PositiveInt = 200  # Episodes between lines in metrics.jsonl
-    save_every: NonNegativeFloat = 5.0  # Minutes between checkpoints
-    # Compress the replay buffer in checkpoints: store initial state, key, actions and rewards, and re-simulate the
-    # episodes on resume (40 times smaller for battles)
-    compact_checkpoints: bool = False
-    stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
-    tensorboard: bool = False  # Write TensorBoard event files into the run's folder
-    wandb: str | None = None  # Name of a Weights & Biases project to log to
 
 
 @dataclass(frozen=True)
@@ -236,16 +222,6 @@ def check_changes(changes: dict[str, tuple[Any, Any]]) -> None:
 def algorithm_name(method: str, sha256: str = "") -> str:
     """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
     return getattr(plugins.load(METHODS, method, sha256), "ALGORITHM", "replay")
-
-
-def method_info(name: str) -> MethodInfo:
-    """Return a method's row in the paper's table; a method without one is labeled by its name."""
-    return getattr(plugins.load(METHODS, name), "INFO", MethodInfo(name, "", ""))
-
-
-def label(name: str) -> str:
-    """Return the paper's name of a method."""
-    return method_info(name).label
 
 
 def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -29,6 +29,7 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
     assert "min to max of 2 seeds)" in printed
 
 
+@pytest.mark.slow
 def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
     words = ["evaluate", str(run.path), "--episodes", "40", "--best"]
     result = json.loads(refil(*words, "--json")[0])

@@ -322,6 +322,12 @@ class Worker:
         self.process = None
         return {"all readers": (words, path.name)}
 
+    def close(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.pipe.send(None)
+            self.process.join()
+
 
 def attack(
     run: Path, peers: list[Path], folder: Path, mutations: int, seed: int, read: Callable[[Path], dict[str, tuple[str, Any]]]
@@ -380,6 +386,7 @@ def main() -> None:
         run, peers = prepare(Path(temporary))
         worker = Worker(run.config)
         counts, problems = attack(run.path, peers, Path(temporary), args.mutations, args.seed, worker.read)
+        worker.close()
     print("\n".join(problems))
     print(f"{args.mutations} mutations: {', '.join(f'{word} {count}' for word, count in counts.most_common())}")
     print(f"{len(problems)} problems")

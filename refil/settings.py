@@ -130,9 +130,12 @@ def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
     if dataclasses.is_dataclass(default):
         return from_json(default, value, path)
     is_optional = hint is Any or type(None) in get_args(hint)
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    if is_optional and default is None and value is not None and kinds in ([bool], [int], [float], [str]):
+        default = kinds[0]()
     if is_optional and (default is None or value is None):
         return value
-    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list | tuple):
         kind = get_args(hint)[0]

@@ -12,6 +12,7 @@ from refil.checks.environments import Subject
 from refil.checks.report import NotApplicable
 from refil.envs import starcraft
 from refil.training import contracts
+from tests.slow import all_but
 
 SETS = ["3-8csz", "3-8MMM", "bane_vs_bane"]  # tests/envs/starcraft covers all of them
 OWN = [str(Path(__file__).parent / "tiny_envs.py"), str(Path(__file__).parent.parent / "refil" / "examples" / "beacon.py")]
@@ -19,7 +20,7 @@ FILES = [name for name in plugins.names("refil.envs") if name not in starcraft.n
 STEPS = 12
 
 
-@pytest.fixture(scope="module", params=[*FILES, *SETS, *OWN], ids=lambda name: Path(name).stem)
+@pytest.fixture(scope="module", params=[*FILES, *all_but((SETS[0],), SETS), *OWN], ids=lambda name: Path(name).stem)
 def subject(request) -> Subject:
     module = plugins.load("refil.envs", request.param)
     return Subject(module.build(module.Config()), STEPS)

@@ -41,7 +41,7 @@ def sizes(name: str, kind: str) -> list[int]:
     return [2, 5] if name in BOTH and (name, kind) != ("refil", RECURRENT) else [5]
 
 
-@every_case
+@pytest.mark.parametrize(("name", "kind"), marked_slow(CASES, fast=("refil", "qmix_updet")))
 @few
 @given(seed=seeds, size=st.integers(0, 1))
 def test_permuting_entities_permutes_utilities_and_leaves_the_joint_value(name, kind, seed, size):

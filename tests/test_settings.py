@@ -107,6 +107,8 @@ def test_json_values_get_the_types_of_their_options():
         ({"parts": [None]}, "parts should be of type float, not null"),
         ({"lr": None}, "lr should be of type float, not null"),
         ({"parts": 0.5}, "parts should be of type list, not 0.5"),
+        ({"limit": "soon"}, 'limit should be of type float, not "soon"'),
+        ({"lr": 10**400}, "lr should be of type float, not 1000"),
     ],
 )
 def test_json_that_does_not_fit_is_refused_with_the_option(values, message):

@@ -38,11 +38,12 @@ def _print_methods(env: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from refil import methods
     from refil.training import config as configs
 
     table = Table("name", "label", "imagined", "model", "base", "utility", "mixer", title=f"methods, parameters for {env}")
     for name in plugins.names("refil.methods"):
-        info = configs.method_info(name)
+        info = methods.method_info(name)
         config = configs.default(env, name)
         model = jax.eval_shape(config.build().method.init, jax.random.key(0))
         counts = {part: sum(leaf.size for leaf in jax.tree.leaves(getattr(model, part, None))) for part in ("utility", "mixer")}

@@ -121,5 +121,7 @@ def _is_finished(path: Path, config: RunConfig) -> bool:
     if not (path / run_dir.METRICS).exists():
         return False
     run = run_dir.open_run(path)
+    if not run.is_complete:  # lines after the last checkpoint do not count, and may be damaged
+        return False
     steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
-    return len(steps) == config.train.seeds and min(steps.values()) >= config.train.steps and run.is_complete
+    return len(steps) == config.train.seeds and min(steps.values()) >= config.train.steps

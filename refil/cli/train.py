@@ -92,7 +92,7 @@ def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
 
 
 def _check_steps(run: RunDir, saved: RunConfig, config: RunConfig) -> None:
-    done, steps = max((line["env_steps"] for line in run.metrics()), default=0), config.train.steps
+    done, steps = max((line["env_steps"] for line in run.saved_metrics()), default=0), config.train.steps
     if steps < min(saved.train.steps, done):
         raise RefilError(f"train.steps {steps} is less than the {done} steps that {run.path} has already trained")
 

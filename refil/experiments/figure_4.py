@@ -5,6 +5,7 @@ The paper has 10M steps and 5 seeds: `--steps 10000000 --seeds 5`.
 
 from pathlib import Path
 
+from refil import methods
 from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
@@ -17,7 +18,7 @@ ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn")
 def runs() -> dict[str, RunConfig]:
     """Return each method on each task set; metrics contain little besides evaluations."""
     return {
-        f"{config.label(method)} on {env}": config.default(env, method).with_options(steps=3_000_000, seeds=3, log_every=2_000)
+        f"{methods.label(method)} on {env}": config.default(env, method).with_options(steps=3_000_000, seeds=3, log_every=2_000)
         for env in TASK_SETS
         for method in ABLATIONS
     }
@@ -35,5 +36,5 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
 
 def curves(done: dict[str, RunDir]) -> dict[str, list[RunDir]]:
     """Return the runs of each method, on all task sets."""
-    names = [config.label(method) for method in ABLATIONS]
+    names = [methods.label(method) for method in ABLATIONS]
     return {name: [done[f"{name} on {env}"] for env in TASK_SETS] for name in names}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from refil import stats
+from refil import methods, stats
 from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config, evaluation
@@ -20,7 +20,7 @@ RANDOM_EPISODES = 1000  # episodes of the random policy, for comparison
 def runs() -> dict[str, RunConfig]:
     """Return each method on each task set, logged at least every 40 episodes; packing would not repay its compilation."""
     return {
-        f"{config.label(method)} on {env}": config.default(env, method).with_options(steps=steps, log_every=40, pack=())
+        f"{methods.label(method)} on {env}": config.default(env, method).with_options(steps=steps, log_every=40, pack=())
         for env, steps in STEPS.items()
         for method in METHODS
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from refil import plugins, stats
+from refil import methods, plugins, stats
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
@@ -21,7 +21,7 @@ NOT_METRICS = ("seed", "env_steps")
 def method_label(run: RunDir) -> str:
     """Return the paper's name of a run's method, or the file name of a user's method."""
     name = _section(run, "method")["name"]
-    return config.label(name) if name in plugins.names(config.METHODS) else _short(name)
+    return methods.label(name) if name in plugins.names(config.METHODS) else _short(name)
 
 
 def environments(runs: Sequence[RunDir]) -> list[str]:
@@ -67,7 +67,7 @@ def _section(run: RunDir, name: str) -> dict[str, Any]:
     try:
         section = json.loads(serialization.read_text(path))[name]
         return section | {"name": str(section["name"])}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RefilError(f"{path} is not a config of refil: {error}") from error
 
 

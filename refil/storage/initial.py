@@ -6,21 +6,20 @@ from typing import Any
 import jax
 
 from refil.errors import RefilError
-from refil.storage import serialization
+from refil.storage import model_files, serialization
 from refil.training.setup import Setup
 
 INIT = "init.safetensors"
-MODELS = "model_seed_*.safetensors"
 
 
 def load(path: Path, setup: Setup) -> Any:
     """Read the model of the first seed in the folder of a run, or that in the file of a model; no code of the run is loaded."""
     source = path
     if path.is_dir():
-        found = sorted(path.glob(MODELS), key=lambda file: (len(file.name), file.name))
+        found = model_files.find(path)
         if not found:
             raise RefilError(f"cannot start from {path}: it has no model")
-        source = found[0]
+        source = next(iter(found.values()))
     return _read(source, setup)
 
 
@@ -36,7 +35,7 @@ def check(model: Any, setup: Setup, name: str) -> None:
 def store(folder: Path, model: Any) -> None:
     """Write the model that a new run starts from; None removes what an earlier attempt has left."""
     if model is None:
-        (folder / INIT).unlink(missing_ok=True)
+        serialization.remove(folder / INIT)
     else:
         serialization.write_arrays(folder / INIT, model, {})
 
@@ -48,7 +47,7 @@ def stored(folder: Path, setup: Setup) -> Any:
 
 def _read(path: Path, setup: Setup) -> Any:
     try:
-        return serialization.read_arrays(path, _like(setup))[0]
+        return serialization.read_arrays(path, _like(setup), finite="")[0]
     except RefilError as error:
         raise RefilError(f"cannot start from these weights: {error}") from error
 

@@ -109,8 +109,10 @@ def _wandb_ids(path: Path, seeds: range) -> dict[int, str]:
     stored: dict[str, str] = {}
     if path.exists():
         try:
-            stored = dict(json.loads(serialization.read_text(path)))
-        except (ValueError, TypeError) as error:
+            stored = {
+                str(seed): str(identifier) for seed, identifier in dict(json.loads(serialization.read_text(path))).items()
+            }
+        except (ValueError, TypeError, RecursionError) as error:
             raise RefilError(f"{path} is damaged: {error}; without it, W&B would show a new run per seed") from error
     ids = {str(seed): stored.get(str(seed)) or secrets.token_hex(8) for seed in seeds}
     if ids.items() - stored.items():

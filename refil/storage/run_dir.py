@@ -15,12 +15,9 @@
 Metrics are appended; all other files are replaced atomically.
 """
 
-import contextlib
 import itertools
-import json
 import os
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,14 +27,17 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil.errors import RefilError
-from refil.storage import initial, serialization
+from refil.storage import initial, metadata, model_files, records, serialization
+from refil.storage.lock import locked as locked
+from refil.storage.metadata import Saved
+from refil.storage.metrics_file import MetricsFile
 from refil.training import config as configs
-from refil.training import flags
 from refil.training.config import RunConfig
 
-CONFIG, METRICS, CHECKPOINT, LOCK = "config.json", "metrics.jsonl", "checkpoint.safetensors", "lock"
+CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.jsonl", "checkpoint.safetensors"
 CURVE, BY_TASK, UNSAVED = "learning_curve.png", "by_task.json", "unsaved"
 OLD_CHECKPOINT = "training.safetensors"  # of version 0.1
+PARAMETERS = "learner.parameters"  # arrays of a checkpoint whose names start so are the model
 Tree = TypeVar("Tree")
 
 
@@ -46,6 +46,7 @@ class RunDir:
 
     def __init__(self, path: Path, trust: bool = False) -> None:
         self.path, self.trust = path, trust
+        self._metrics = MetricsFile(path / METRICS)
 
     @property
     def config(self) -> RunConfig:
@@ -54,50 +55,66 @@ class RunDir:
 
     def differences(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
         """Return the options in which the run differs from a config, with both values; no code of the run is loaded."""
-        return configs.compare(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG), config)
+        return configs.compare(serialization.read_text(self.path / CONFIG), str(self.path / CONFIG), config, complete=True)
 
     def write_config(self, config: RunConfig) -> None:
         """Write the config of the run, after the users' files that it names."""
         for name, source in config.code().items():
-            serialization.make_folder((self.path / name).parent)
+            serialization.make_subfolder(self.path, (self.path / name).parent)
             serialization.write_atomic(self.path / name, source)
         serialization.write_atomic(self.path / CONFIG, config.to_json().encode())
 
     @property
     def seeds(self) -> list[int]:
         """The seeds whose models are stored."""
-        return sorted(int(path.stem.removeprefix("model_seed_")) for path in self.model_paths())
+        return list(model_files.find(self.path))
 
     def model_paths(self) -> list[Path]:
-        """Return the files of all models."""
-        return sorted(self.path.glob("model_seed_*.safetensors"))
+        """Return the files of all models; warn about files that are named almost like one."""
+        return list(model_files.find(self.path).values())
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return all complete lines of the metrics; a line cut off by a crash is ignored."""
-        lines = serialization.read_text(self.path / METRICS).splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        """Return all complete lines of the metrics; a line cut off by a crash is ignored.
+
+        Raise if they, or the config, do not belong to the checkpoint that is stored with them.
+        """
+        saved = self._readable_checkpoint()  # before the metrics, which grow while a run trains
+        content = self._metrics.read()
+        lines = records.parse_metrics(content, self._metrics.path)
+        if saved is not None:
+            self._verify(content, saved)
+        return lines
+
+    def saved_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics that the checkpoint covers; none if there is no checkpoint."""
+        if not self.has_checkpoint:
+            return []
+        size = metadata.read_saved(self.path / CHECKPOINT).metrics_bytes
+        return records.parse_metrics(self._metrics.read()[:size], self._metrics.path)
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Append lines to the metrics."""
-        with serialization.wrap_os_errors(self.path / METRICS), (self.path / METRICS).open("a") as file:
-            file.write("".join(json.dumps(line) + "\n" for line in lines))
+        self._metrics.append(lines)
 
     @property
     def metrics_bytes(self) -> int:
         """The size of the metrics file."""
-        return (self.path / METRICS).stat().st_size
+        return self._metrics.size
 
     def by_task(self) -> dict[str, list[float]]:
-        """Return the win rates on each task, one per seed."""
-        if not (self.path / BY_TASK).exists():
-            raise RefilError(f"{self.path} has no {BY_TASK} yet; 'refil evaluate {self.path} --by-task' creates it")
-        stored = json.loads(serialization.read_text(self.path / BY_TASK))
-        return {task: [won / stored["episodes"] for won in seeds] for task, seeds in stored["won"].items()}
+        """Return the win rates on each task, one per seed; raise if other models than those stored here won them."""
+        path, evaluate = self.path / BY_TASK, f"'refil evaluate {self.path} --by-task'"
+        if not path.exists():
+            raise RefilError(f"{self.path} has no {BY_TASK} yet; {evaluate} creates it")
+        rates, models = records.parse_by_task(serialization.read_bytes(path), path)
+        if models is not None and self.model_paths() and models != model_files.checksums(self.path):
+            raise RefilError(f"{path} belongs to other models than those in {self.path}; {evaluate} replaces it")
+        return rates
 
     def write_by_task(self, episodes: int, won: dict[str, list[int]], **means: dict[str, list[float]]) -> None:
         """Write the number of episodes played per task, how many of them every seed won, and means such as `return_mean`."""
-        values = {"episodes": episodes, "won": won} | means
-        serialization.write_atomic(self.path / BY_TASK, (json.dumps(values) + "\n").encode())
+        stored = {"episodes": episodes, "won": won, "models": model_files.checksums(self.path)} | means
+        serialization.write_atomic(self.path / BY_TASK, records.by_task_text(stored).encode())
 
     @property
     def has_checkpoint(self) -> bool:
@@ -115,7 +132,7 @@ class RunDir:
             if (self.path / OLD_CHECKPOINT).exists():
                 raise RefilError(f"{self.path / OLD_CHECKPOINT} was written by refil 0.1 and cannot be resumed; {retrain}")
             raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {retrain}")
-        archive = next(path for n in itertools.count(1) if not (path := self.path / f"aborted_{n}").exists())
+        archive = next(path for n in itertools.count(1) if not os.path.lexists(path := self.path / f"aborted_{n}"))
         if leftovers:
             serialization.make_folder(archive)
         for path in leftovers:
@@ -132,56 +149,45 @@ class RunDir:
 
         `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
         """
-        metadata = {
-            "config": config.to_json(),
-            "flags": json.dumps(flags.effective()),
-            "seconds": repr(seconds),
-            "metrics_bytes": str(metrics_bytes),
-            "num_uncompressed": json.dumps(num_uncompressed),
-        }
-        serialization.fsync(self.path / METRICS)  # the checkpoint refers to their size
-        serialization.write_arrays(self.path / CHECKPOINT, state, metadata)
-        (self.path / UNSAVED).unlink(missing_ok=True)
+        checksum = self._metrics.checksum(metrics_bytes)
+        saved = Saved(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed)
+        serialization.fsync(self.path / METRICS)  # the checkpoint refers to them
+        serialization.write_arrays(self.path / CHECKPOINT, state, saved.to_metadata())
+        serialization.remove(self.path / UNSAVED)
 
     @property
     def num_uncompressed(self) -> int | None:
         """The number of episodes stored uncompressed next to a compressed replay buffer; None if it is not compressed."""
-        return json.loads(serialization.read_metadata(self.path / CHECKPOINT)["num_uncompressed"])
+        return metadata.read_saved(self.path / CHECKPOINT).num_uncompressed
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing was logged after the last checkpoint; assumed for runs whose checkpoint was deleted."""
         if not self.has_checkpoint:
             return not (self.path / UNSAVED).exists()
-        return int(serialization.read_metadata(self.path / CHECKPOINT)["metrics_bytes"]) == self.metrics_bytes
+        return metadata.read_saved(self.path / CHECKPOINT).metrics_bytes == self.metrics_bytes
 
     def load_checkpoint(self, like: Tree, config: RunConfig) -> tuple[Tree, float]:
         """Return the saved state, shaped as `like`, and the seconds trained; later lines are cut off the metrics.
 
-        Raise if the checkpoint belongs to another config than the given one, and warn if it was written under other flags.
+        Raise if the checkpoint belongs to another config or to other metrics, and warn if it was written under other flags.
         """
         path = self.path / CHECKPOINT
-        state, metadata = serialization.read_arrays(path, like, partial(_check_config, path, config))
-        for name, now in flags.effective().items():
-            if (saved := json.loads(metadata["flags"]).get(name)) != now:
-                warnings.warn(
-                    f"{path} was saved with {name} {saved!r}, not {now!r}: results may round differently", stacklevel=2
-                )
-        self._truncate_metrics(int(metadata["metrics_bytes"]))
-        return state, float(metadata["seconds"])
+        verify = partial(metadata.check_config, path, config)
+        state, stored = serialization.read_arrays(path, like, verify, PARAMETERS)
+        metadata.warn_about_flags(path, stored)
+        saved = metadata.parse_saved(stored, path)
+        self._metrics.truncate(saved)
+        return state, saved.seconds
 
     def save_models(self, models: PyTree, seeds: list[int], config: RunConfig) -> None:
         """Write one file per seed; the leading axis of all arrays is the seeds. Win rates by task become outdated."""
-        (self.path / BY_TASK).unlink(missing_ok=True)
-        models, metadata = jax.device_get(models), {"config": config.to_json()}
-        for row, seed in enumerate(seeds):
-            model = jax.tree.map(lambda leaf, row=row: leaf[row], models)
-            serialization.write_arrays(self._model_path(seed), model, metadata)
+        serialization.remove(self.path / BY_TASK)
+        model_files.save(self.path, models, seeds, config)
 
     def load_model(self, seed: int, like: Tree) -> Tree:
         """Return the model of one seed, shaped as `like`."""
-        path = self._model_path(seed)
-        return serialization.read_arrays(path, like, partial(_check_config, path, self.config))[0]
+        return model_files.load(self.path, seed, like, self.config)
 
     def load_models(self, like: Tree) -> Tree:
         """Return the models of all seeds with a leading axis; `like` is the model of one seed."""
@@ -189,22 +195,21 @@ class RunDir:
             raise RefilError(f"{self.path} has no model yet")
         return jax.tree.map(lambda *leaves: np.stack(leaves), *(self.load_model(seed, like) for seed in self.seeds))
 
-    def _model_path(self, seed: int) -> Path:
-        return self.path / f"model_seed_{seed}.safetensors"
+    def _verify(self, content: bytes, saved: Saved) -> None:
+        self._metrics.check(content, saved)
+        metadata.check_stored_config(self.path / CHECKPOINT, saved.config, serialization.read_text(self.path / CONFIG))
 
-    def _truncate_metrics(self, size: int) -> None:
-        metrics = self.path / METRICS
-        content = metrics.read_bytes()[:size] if metrics.exists() else b""
-        if len(content) < size or not (content.endswith(b"\n") or not content):
-            raise RefilError(f"{metrics} does not match {CHECKPOINT}: no line ends at byte {size}, where it was saved")
-        if metrics.exists():
-            with serialization.wrap_os_errors(metrics):
-                os.truncate(metrics, size)
+    def _readable_checkpoint(self) -> Saved | None:
+        try:
+            return metadata.read_saved(self.path / CHECKPOINT) if self.has_checkpoint else None
+        except RefilError as error:  # curves can be drawn without it
+            warnings.warn(f"{self.path / METRICS} cannot be verified: {error}", stacklevel=3)
+            return None
 
 
 def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
-    """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was saved is used again."""
-    if any(_has_content(path / name) for name in (METRICS, CHECKPOINT, OLD_CHECKPOINT)):
+    """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was learned is used again."""
+    if any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT)) or _holds_metrics(path):
         raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
     serialization.make_folder(path)
     initial.store(path, init)  # before the config, so that no run forgets it
@@ -216,33 +221,15 @@ def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
 def open_run(path: Path, trust: bool = False) -> RunDir:
     """Open the folder of an existing run; `trust` allows to run the code that it contains."""
     if not (path / CONFIG).is_file():
-        raise RefilError(f"{path} holds no run: there is no {path / CONFIG}")
+        reason = f"{path / CONFIG} is not a regular file" if (path / CONFIG).exists() else f"there is no {path / CONFIG}"
+        raise RefilError(f"{path} holds no run: {reason}")
     return RunDir(path, trust)
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes out of a run's folder; the lock ends with its process, even if that is killed."""
-    try:
-        import fcntl
-    except ImportError:
-        raise RefilError("Windows is not supported: it lacks the file locks that refil needs") from None
-    serialization.make_folder(path)
-    with serialization.wrap_os_errors(path / LOCK):
-        file = (path / LOCK).open("w")
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RefilError(f"another process is training in {path}") from None
-        yield
 
 
 def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _check_config(path: Path, config: RunConfig, metadata: dict[str, str]) -> None:
-    for name, (old, new) in configs.compare(metadata["config"], str(path), config).items():
-        if not configs.is_changeable(name):
-            raise RefilError(f"{path} was saved with {name} {old}, but the config has {name} {new}")
+def _holds_metrics(path: Path) -> bool:
+    metrics = MetricsFile(path / METRICS)
+    return metrics.has_learned if (path / UNSAVED).exists() else _has_content(metrics.path)

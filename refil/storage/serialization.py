@@ -4,18 +4,21 @@ import contextlib
 import io
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from refil.errors import RefilError
+from refil.storage import regular
 
 FORMAT = "refil 2"  # the metadata key of every file of arrays, which identifies its format
 OLD_FORMAT = "refil 1"  # written by version 0.1
@@ -26,6 +29,16 @@ def make_folder(path: Path) -> None:
     """Create a folder and its parents."""
     with wrap_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def make_subfolder(root: Path, path: Path) -> None:
+    """Create a folder below `root`; raise if it, or one on the way, is a symbolic link to somewhere else."""
+    for folder in (path, *path.parents):
+        if folder == root:
+            break
+        if folder.is_symlink():
+            raise RefilError(f"cannot write {path}: {folder} is a symbolic link")
+    make_folder(path)
 
 
 @contextlib.contextmanager
@@ -39,10 +52,10 @@ def wrap_os_errors(path: Path) -> Iterator[None]:
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace a file atomically: readers, also after a crash, find either the old content or the new."""
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # nobody can place a link where it will be
     with wrap_os_errors(path):
         try:
-            with part.open("wb") as file:
+            with regular.open_file(part, "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -51,9 +64,15 @@ def write_atomic(path: Path, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove a file if it exists."""
+    with wrap_os_errors(path):
+        path.unlink(missing_ok=True)
+
+
 def fsync(path: Path) -> None:
     """Flush a file to disk, so that its content survives a crash of the machine."""
-    with wrap_os_errors(path), path.open("rb") as file:
+    with wrap_os_errors(path), regular.open_file(path) as file:
         os.fsync(file.fileno())
 
 
@@ -101,12 +120,20 @@ def check_folder(path: Path) -> None:
         raise RefilError(f"cannot write {path}: the folder {path.parent} is not writable")
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a regular file."""
+    with _wrap_read_errors(path), regular.open_file(path) as file:
+        return file.read()
+
+
 def read_text(path: Path) -> str:
     """Read a text file."""
+    content = read_bytes(path)
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefilError(f"cannot read {path}: {error}") from error
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise RefilError(f"cannot read {path}, line {line}: {error.reason} in text that should be UTF-8") from error
 
 
 def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
@@ -119,32 +146,39 @@ def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
 
 def read_metadata(path: Path) -> dict[str, str]:
     """Read the metadata of a file of arrays."""
-    try:
+    with _wrap_read_errors(path):
+        regular.check(path)
         with safe_open(path, framework="numpy") as file:
             stored = file.metadata() or {}
             metadata = json.loads(stored.get(FORMAT, "null"))
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RefilError(f"cannot read {path}: {error}") from error
     if OLD_FORMAT in stored:
         raise RefilError(f"{path} was written by refil 0.1, whose checkpoints and models this version cannot read")
     if metadata is None:
         raise RefilError(f"{path} is not a checkpoint or model of refil: it has no {FORMAT!r} in its metadata")
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise RefilError(f"{path} is damaged: its metadata is not an object of strings")
     return metadata
 
 
-def read_arrays(path: Path, like: Tree, verify: Callable[[dict[str, str]], None] | None = None) -> tuple[Tree, dict[str, str]]:
-    """Read a pytree with the names, shapes and dtypes of `like`, and the metadata stored with it.
-
-    `verify` gets the metadata before shapes are compared, and may raise an error that says more.
-    """
+def read_raw(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Read all arrays of a file by their names, and its metadata; raise if the checksum does not match."""
     metadata = read_metadata(path)
-    try:
-        with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RefilError(f"cannot read {path}: {error}") from error
+    with _wrap_read_errors(path), safe_open(path, framework="numpy") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     if metadata.pop("checksum", None) != _checksum(arrays, metadata):
         raise RefilError(f"{path} is damaged: its checksum does not match its content")
+    return arrays, metadata
+
+
+def read_arrays(
+    path: Path, like: Tree, verify: Callable[[dict[str, str]], None] | None = None, finite: str | None = None
+) -> tuple[Tree, dict[str, str]]:
+    """Read a pytree with the names, shapes and dtypes of `like`, and the metadata stored with it.
+
+    `verify` gets the metadata before shapes are compared, and may raise an error that says more. Numbers must be finite in
+    arrays whose names start with `finite` ("": all).
+    """
+    arrays, metadata = read_raw(path)
     if verify is not None:
         verify(metadata)
     for name, leaf in _named_leaves(like).items():
@@ -152,8 +186,25 @@ def read_arrays(path: Path, like: Tree, verify: Callable[[dict[str, str]], None]
         if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
             actual = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
             raise RefilError(f"{path} does not match the run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
+        if finite is not None and name.startswith(finite):
+            _check_finite(path, name, found)
     leaves = [arrays[name] for name in _named_leaves(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
+
+
+@contextlib.contextmanager
+def _wrap_read_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RefilError(f"cannot read {path}: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise RefilError(f"cannot read {path}: {error}") from error
+
+
+def _check_finite(path: Path, name: str, array: np.ndarray) -> None:
+    if jnp.issubdtype(array.dtype, jnp.inexact) and not np.isfinite(array).all():
+        raise RefilError(f"{path} cannot be used: {name} has numbers that are not finite")
 
 
 def _named_leaves(tree: PyTree) -> dict[str, Any]:

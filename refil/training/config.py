@@ -12,11 +12,11 @@ import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError, list_choices
-from refil.settings import Flat, Inline, NonNegativeFloat, PositiveInt
+from refil.settings import Flat, Inline
 from refil.training import contracts, flags, stored
 from refil.training.replay.config import ReplayConfig
-from refil.training.setup import MaskDead, Setup, TrainConfig
-from refil.types import Env, EnvDefaults, MethodInfo
+from refil.training.setup import MaskDead, OutputConfig, Setup, TrainConfig
+from refil.types import Env, EnvDefaults
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
@@ -24,20 +24,6 @@ SECTIONS = ("algorithm", "train", "output")  # groups of options that every run 
 COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
-
-
-@dataclass(frozen=True)
-class OutputConfig:
-    """Options of what a run writes, and when it stops; they may change when a run is resumed."""
-
-    log_every: PositiveInt = 200  # Episodes between lines in metrics.jsonl
-    save_every: NonNegativeFloat = 5.0  # Minutes between checkpoints
-    # Compress the replay buffer in checkpoints: store initial state, key, actions and rewards, and re-simulate the
-    # episodes on resume (40 times smaller for battles)
-    compact_checkpoints: bool = False
-    stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
-    tensorboard: bool = False  # Write TensorBoard event files into the run's folder
-    wandb: str | None = None  # Name of a Weights & Biases project to log to
 
 
 @dataclass(frozen=True)
@@ -163,24 +149,28 @@ def read(text: str, source: str, folder: Path | None = None, trust: bool = False
     """Parse a stored config, also one that version 0.1 wrote; `source` names the file in errors.
 
     Code that the config names is loaded from `folder` if the user trusts it or `trust` is given; otherwise an error is raised
-    before any of it runs. Without a folder, this process must have loaded it before.
+    before any of it runs. Without a folder, this process must have loaded it before. Since version 2 no option may be missing.
     """
     values = stored.parse(text, source)
     try:
-        return _from_values(stored.load_code(values, folder, trust))
+        return stored.check_complete(_from_values(stored.load_code(values, folder, trust)), values)
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
 
-def compare(text: str, source: str, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs."""
+def compare(text: str, source: str, config: RunConfig, complete: bool = False) -> dict[str, tuple[Any, Any]]:
+    """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs.
+
+    Options that are missing in the stored config have their defaults, or are refused if it must be complete.
+    """
     values = stored.parse(text, source)
     if names := stored.differing_names(values, config.names()):
         return names
     for kind, (name, sha256) in config.names().items():
         values[kind] |= {"name": name, "sha256": sha256}
     try:
-        return differences(_from_values(values), config)
+        found = _from_values(values)
+        return differences(stored.check_complete(found, values) if complete else found, config)
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
@@ -191,7 +181,7 @@ def _from_values(values: dict[str, Any]) -> RunConfig:
     names = ((each.pop("name"), each.pop("sha256")) for each in (env, method))
     config = _default(*names)
     version = values.pop("version", 1)
-    if version not in (1, VERSION):
+    if type(version) is not int or version not in (1, VERSION):
         raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")
     sections = _group_by_section(config, values) if version == 1 else values
     return replace(
@@ -238,16 +228,6 @@ def algorithm_name(method: str, sha256: str = "") -> str:
 def algorithm_config(method: str, sha256: str = "") -> Any:
     """Return the module of the options of the algorithm that trains a method."""
     return importlib.import_module(f"refil.training.{algorithm_name(method, sha256)}.config")
-
-
-def method_info(name: str) -> MethodInfo:
-    """Return a method's row in the paper's table; a method without one is labeled by its name."""
-    return getattr(plugins.load(METHODS, name), "INFO", MethodInfo(name, "", ""))
-
-
-def label(name: str) -> str:
-    """Return the paper's name of a method."""
-    return method_info(name).label
 
 
 def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:

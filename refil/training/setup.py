@@ -1,4 +1,4 @@
-"""What training programs need to know: the environment, the method and their options."""
+"""Options that every run has, and what training programs need to know: the environment, the method and their options."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from refil.settings import FromEnv, NonNegativeInt, PositiveInt
+from refil.settings import FromEnv, NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.types import Env, Observation, Outcome, Spec, State
 
 Precision = Literal["float32", "tf32", "bf16"]
@@ -27,6 +27,20 @@ class TrainConfig:
     mask_dead: bool = False  # Treat dead entities as absent
     precision: Precision = "float32"  # Matrix products on a GPU; bf16 also stores activations in bfloat16
     deterministic: bool = False  # Make GPU runs bit-identical, at some cost in speed (CPU runs always are)
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """Options of what a run writes, and when it stops; they may change when a run is resumed."""
+
+    log_every: PositiveInt = 200  # Episodes between lines in metrics.jsonl
+    save_every: NonNegativeFloat = 5.0  # Minutes between checkpoints
+    # Compress the replay buffer in checkpoints: store initial state, key, actions and rewards, and re-simulate the
+    # episodes on resume (40 times smaller for battles)
+    compact_checkpoints: bool = False
+    stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
+    tensorboard: bool = False  # Write TensorBoard event files into the run's folder
+    wandb: str | None = None  # Name of a Weights & Biases project to log to
 
 
 class Setup(NamedTuple):

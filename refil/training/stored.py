@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from refil import user_files
+from refil import settings, user_files
 from refil.errors import RefilError
 
 CODE = "code"  # folder of a run
 KINDS = ("env", "method")
+# Options that a config of version 2 may lack. A new option of refil itself belongs here, with a default that changes nothing,
+# so that configs of earlier versions can still be read.
+MAY_BE_MISSING = ("env.sha256", "method.sha256", "output.stop_after")
 Names = dict[str, tuple[str, str]]  # name and SHA-256 of the environment and of the method; built-in ones have no hash
 
 
@@ -27,7 +30,7 @@ def parse(text: str, source: str) -> dict[str, Any]:
         for kind in KINDS:
             values[kind] = dict(values[kind])
             values[kind] |= {"name": str(values[kind]["name"]), "sha256": str(values[kind].get("sha256", ""))}
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RefilError(f"{source} is not a config of refil: {error}") from error
     return values
 
@@ -64,5 +67,45 @@ def differing_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str
     return found
 
 
+def check_complete(config: Any, values: dict[str, Any]) -> Any:
+    """Return the config that was read from stored values; raise if these lack some of its options, except in version 0.1."""
+    if values.get("version", 1) == 1:
+        return config
+    paths = [option.path for option in settings.options(config) if option.path not in MAY_BE_MISSING]
+    if missing := [path for path in paths if not _has(values, path)]:
+        raise RefilError(f"the config lacks {', '.join(missing)}; missing options are not replaced by defaults")
+    return config
+
+
+def differences(saved: str, asked: str) -> dict[str, tuple[Any, Any]]:
+    """Return the options that differ in two stored configs, among those that both have, by path with both values."""
+    try:
+        ours, theirs = (dict(_flatten(json.loads(text))) for text in (saved, asked))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RefilError(f"a stored config cannot be compared: {error}") from error
+    pairs = {path: (ours[path], theirs[path]) for path in ours if path in theirs}
+    return {path: pair for path, pair in pairs.items() if _without_folder(pair[0]) != _without_folder(pair[1])}
+
+
 def _file_name(name: str) -> str:
     return Path(name).name if name.endswith(".py") else name
+
+
+def _has(values: Any, path: str) -> bool:
+    for name in path.split("."):
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def _flatten(values: Any, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
+    found = []
+    for name, value in values.items():
+        own = (*path, name)
+        found += _flatten(value, own) if isinstance(value, dict) else [(".".join(own), value)]
+    return found
+
+
+def _without_folder(value: Any) -> Any:  # a user's file may have moved
+    return _file_name(value) if isinstance(value, str) else value

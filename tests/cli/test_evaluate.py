@@ -29,6 +29,7 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
     assert "min to max of 2 seeds)" in printed
 
 
+@pytest.mark.slow
 def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
     words = ["evaluate", str(run.path), "--episodes", "40", "--best"]
     result = json.loads(refil(*words, "--json")[0])
@@ -62,7 +63,7 @@ def test_results_by_task_are_stored_and_can_be_ranked(refil, run, tmp_path):
     assert all(rate * 5 == round(rate * 5) for rates in result["win_rate"].values() for rate in rates)
     assert run.by_task() == result["win_rate"]
     stored = json.loads((run.path / run_dir.BY_TASK).read_text())
-    assert set(stored) == {"episodes", "won", "return_mean", "length_mean"}
+    assert set(stored) == {"episodes", "won", "return_mean", "length_mean", "models", "checksum"}
     assert {name: result[name] for name in ("return_mean", "length_mean")} == {
         name: stored[name] for name in ("return_mean", "length_mean")
     }

@@ -1,8 +1,8 @@
 """The StarCraft figure, from made-up metrics."""
 
+from refil import methods
 from refil.experiments import figure_4
 from refil.plots import _runs
-from refil.training import config
 from tests.plots.made_up import constant
 
 
@@ -19,7 +19,7 @@ def test_every_task_set_has_a_panel_with_every_method(tmp_path):
     panels = _runs.panels(figure_4.curves(done))
     assert list(panels) == list(figure_4.TASK_SETS)
     for env, panel in panels.items():
-        assert list(panel) == [config.label(method) for method in figure_4.ABLATIONS]
+        assert list(panel) == [methods.label(method) for method in figure_4.ABLATIONS]
         assert all(curve == [done[f"{name} on {env}"]] for name, curve in panel.items())
     assert figure_4.report(done, tmp_path).exists()
     rows = (tmp_path / "figure_4.md").read_text().splitlines()[2:]

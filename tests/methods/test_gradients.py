@@ -17,6 +17,7 @@ from refil.training.setup import Setup, TrainConfig
 from refil.types import Method, Observation, Spec
 from tests.golden_fixtures import RecordedEnv
 from tests.tiny_methods import (
+    CASES,
     METHODS,
     RECURRENT,
     TIME,
@@ -71,7 +72,7 @@ def test_a_repeated_batch_has_the_same_gradient_in_bf16(name):
         assert np.linalg.norm(other - one) <= 0.03 * np.linalg.norm(one)
 
 
-@every_case
+@pytest.mark.parametrize(("name", "kind"), marked_slow(CASES, fast=("refil",)))
 def test_gradients_are_finite_whatever_is_visible(name, kind):
     methods.gradients_are_finite(subject(name, kind), 1)
 

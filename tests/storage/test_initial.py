@@ -60,3 +60,10 @@ def test_a_new_run_does_not_start_from_what_an_earlier_attempt_left(trained, tmp
     assert initial.stored(run.path, small().build()) is not None
     run = run_dir.create(tmp_path / "run", small())
     assert initial.stored(run.path, small().build()) is None
+
+
+def test_weights_that_are_not_finite_are_refused(trained, tmp_path):
+    broken = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), model(trained, 9))
+    initial.store(tmp_path, broken)
+    with pytest.raises(RefilError, match=r"cannot start from these weights: .*init.safetensors cannot be used: .* not finite"):
+        initial.stored(tmp_path, small().build())

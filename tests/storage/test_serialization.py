@@ -1,5 +1,6 @@
 """Files that are replaced atomically."""
 
+import os
 import resource
 
 import numpy as np
@@ -80,3 +81,55 @@ def test_the_old_file_survives_a_full_disk(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "x").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_files_are_written_through_no_link(tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    for name in ("x", ".x.part"):
+        (tmp_path / name).symlink_to(tmp_path / "victim")
+    serialization.write_atomic(tmp_path / "x", b"new")
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert (tmp_path / "x").read_bytes() == b"new"
+    assert not (tmp_path / "x").is_symlink()
+
+
+def test_a_fifo_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "x")
+    for read in (serialization.read_text, serialization.read_metadata, lambda path: serialization.read_arrays(path, TREE)):
+        with pytest.raises(RefilError, match=r"cannot read .*x: it is a FIFO, not a regular file"):
+            read(tmp_path / "x")
+
+
+def test_text_that_is_not_utf_8_is_refused_with_its_line(tmp_path):
+    (tmp_path / "x").write_bytes(b"one\ntwo\xff\n")
+    with pytest.raises(RefilError, match=r"cannot read .*x, line 2: invalid start byte"):
+        serialization.read_text(tmp_path / "x")
+
+
+def test_numbers_must_be_finite_where_that_is_asked_for(tmp_path):
+    tree = {"model": np.array([1.0, np.inf]), "rest": np.array([np.nan])}
+    serialization.write_arrays(tmp_path / "x", tree, {})
+    serialization.read_arrays(tmp_path / "x", tree)
+    for finite, name in (("", "model"), ("model", "model"), ("rest", "rest")):
+        with pytest.raises(RefilError, match=f"x cannot be used: {name} has numbers that are not finite"):
+            serialization.read_arrays(tmp_path / "x", tree, finite=finite)
+
+
+def test_metadata_of_another_kind_are_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    for text in ("[]", '{"config": 5}', "nonsense"):
+        save_file({"a": np.zeros(3)}, tmp_path / "x", {serialization.FORMAT: text})
+        with pytest.raises(RefilError, match=r"x is damaged: its metadata is not an object of strings|cannot read .*x"):
+            serialization.read_metadata(tmp_path / "x")
+
+
+def test_no_folder_is_created_behind_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "code").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RefilError, match=r"cannot write .*env: .*code is a symbolic link"):
+        serialization.make_subfolder(tmp_path / "run", tmp_path / "run" / "code" / "env")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    serialization.make_subfolder(tmp_path / "run", tmp_path / "run" / "other" / "env")
+    assert (tmp_path / "run" / "other" / "env").is_dir()

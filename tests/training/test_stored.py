@@ -6,6 +6,7 @@ import pytest
 
 from refil.errors import RefilError
 from refil.training import config as configs
+from refil.training import stored
 from tests.tiny_runs import small
 
 USER_ENV = '"""Mine."""\nfrom refil.envs.group_matching import Config, build\n'
@@ -76,3 +77,38 @@ def test_a_name_cannot_lead_out_of_the_folder_of_the_run(tmp_path):
     with pytest.raises(RefilError, match=r"there is no file .*run/code/env/evil.py"):
         configs.read(with_env(name="../../../evil.py", sha256=64 * "0"), "here", tmp_path / "run", trust=True)
     assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    "path", ["env.agents", "method.heads", "train.seed", "algorithm.lr", "output.log_every"], ids=lambda path: path
+)
+def test_a_missing_option_is_refused_by_its_name(path):
+    values = json.loads(small().to_json())
+    section, name = path.split(".")
+    del values[section][name]
+    with pytest.raises(RefilError, match=f"here: the config lacks {path}; missing options are not replaced by defaults"):
+        configs.read(json.dumps(values), "here")
+
+
+def test_a_missing_section_is_refused_by_its_options():
+    values = json.loads(small().to_json())
+    del values["train"]
+    with pytest.raises(RefilError, match=r"the config lacks train.steps, train.seeds, train.seed"):
+        configs.read(json.dumps(values), "here")
+
+
+def test_options_that_are_not_stored_may_be_missing():
+    assert "stop_after" not in small().to_json()
+    stored.check_complete(small(), json.loads(small().to_json()))
+
+
+def test_differences_need_no_code_and_ignore_options_that_one_config_lacks():
+    saved = {"env": {"name": "/home/a/mine.py", "size": 3}, "method": {"name": "refil"}, "train": {"seed": 0}}
+    asked = {"env": {"name": "/home/b/mine.py"}, "method": {"name": "qtran"}, "train": {"seed": 0, "new": 1}}
+    assert stored.differences(json.dumps(saved), json.dumps(asked)) == {"method.name": ("refil", "qtran")}
+
+
+def test_text_that_is_no_config_cannot_be_compared():
+    for text in ("", "[1]", "3"):
+        with pytest.raises(RefilError, match="cannot be compared"):
+            stored.differences(text, "{}")

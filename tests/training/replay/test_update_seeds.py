@@ -39,6 +39,7 @@ def test_seeds_learn_the_same_in_groups(reference, monkeypatch):
     assert_models_close(run(small(**SIX).build())[0], reference)
 
 
+@pytest.mark.slow
 def test_packed_batches_teach_the_same(reference):
     assert_models_close(run(small(**SIX, pack=(0.25, 0.5)).build())[0], reference)
 

@@ -74,6 +74,7 @@ def test_kiting_wins_battles_that_standing_loses():
     assert wins("3s_vs_3z", "kite", 40) > 0.8
 
 
+@pytest.mark.slow
 def test_a_scripted_battle_in_a_batch_equals_the_battle_alone():
     built, together = results("2s1z", "random", 8)
     alone = play(built, "random", jax.random.split(jax.random.key(0), 8)[3:4])

@@ -86,6 +86,7 @@ def test_the_kernel_equals_plain_ticks_with_smaclites_rules(name):
     assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))
 
 
+@pytest.mark.slow
 def test_batches_can_have_several_axes():
     game, state, jitter = amid_battle("3-8sz", battles=6)
     plain = kernel.run_ticks(state, jitter, game, interpret=True)

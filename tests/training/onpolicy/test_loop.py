@@ -1,6 +1,7 @@
 """On-policy iterations, with seeds that must not affect each other, and a small game that is learned."""
 
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -97,14 +98,13 @@ def test_a_run_is_saved_resumed_and_loaded(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_small_matching_game_is_learned():
+def test_a_small_game_is_learned():
     run = refil.train(
-        "group_matching",
+        str(Path(refil.__file__).parent / "examples" / "beacon.py"),
         "vdn_pqn",
-        env_options={"agents": 2, "cells": 3, "horizon": 8},
-        method_options={"size": 32, "heads": 2},
-        **{"steps": 60_000, "envs": 64, "rollout": 16, "minibatches": 4, "lr": 2e-3, "eval_every": 20_000},
+        method_options={"size": 32, "heads": 2, "memory": 32},
+        **{"steps": 60_000, "envs": 64, "rollout": 16, "minibatches": 4, "lr": 1e-3, "eval_every": 15_000},
     )
     rates = [line["win_rate"] for line in run.metrics if "win_rate" in line]
-    assert rates[-1] > 0.95
-    assert rates[-1] > rates[0] + 0.2
+    assert rates[0] < 0.1
+    assert rates[-1] > 0.4

@@ -47,6 +47,6 @@ def _print_methods(env: str) -> None:
         config = configs.default(env, name)
         model = jax.eval_shape(config.build().method.init, jax.random.key(0))
         counts = {part: sum(leaf.size for leaf in jax.tree.leaves(getattr(model, part, None))) for part in ("utility", "mixer")}
-        imagined = "yes" if hasattr(config.method.options, "imagined_weight") else "no"
+        imagined = "yes" if getattr(config.method.options, "imagined_weight", 0) else "no"
         table.add_row(name, info.label, imagined, info.model, info.base, *(f"{count:,}" for count in counts.values()))
     Console(width=130).print(table)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -11,14 +11,9 @@ from jaxtyping import PRNGKeyArray
 from refil.errors import RefilError
 from refil.nn.attention import attention
 from refil.nn.gru import gru
-from refil.nn.layers import Linear, layer_norm, linear
+from refil.nn.layers import layer_norm, linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
-from refil.nn.normalized import (
-    NormalizedFeedForwardUtility,
-    NormalizedGruUtility,
-    NormalizedQmix,
-    normalized_encoder,
-)
+from refil.nn.normalized import ExactLinear, NormalizedHead, NormalizedQmix, normalized_encoder
 from refil.nn.pooling import PoolingKind, pooling
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
@@ -201,10 +196,11 @@ def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: Laye
     outputs = options.memory if options.recurrent else options.size
     sizes = input_size(spec, options.last_action), options.size, outputs
     encoder = normalized_encoder(sizes, aggregator, key_encoder)
-    head = _scaled(linear(outputs, spec.actions, key_head), options.head_scale)
+    head = ExactLinear(_scaled(linear(outputs, spec.actions, key_head), options.head_scale))
     if not options.recurrent:
-        return NormalizedFeedForwardUtility(encoder, head, last_action_dim)
-    return NormalizedGruUtility(encoder, gru(outputs, outputs, key_gru), layer_norm(outputs), head, last_action_dim)
+        return FeedForwardUtility(encoder, head, last_action_dim)
+    head = NormalizedHead(layer_norm(outputs), head)
+    return GruUtility(encoder, None, gru(outputs, outputs, key_gru), head, last_action_dim)
 
 
 def _on_policy_mixer(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Mixer:
@@ -214,9 +210,10 @@ def _on_policy_mixer(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerF
     sizes = input_size(spec, options.last_action), options.size, options.size
     keys = jax.random.split(key, 4)
     by_agent, by_state = (normalized_encoder(sizes, aggregator, each) for each in keys[:2])
-    first, rest = linear(options.size, options.mixing, keys[2]), linear(options.size, 2 * options.mixing + 1, keys[3])
+    widths = (options.mixing, 2 * options.mixing + 1)
+    first, rest = (ExactLinear(linear(options.size, width, k)) for width, k in zip(widths, keys[2:], strict=True))
     return NormalizedQmix(by_agent, first, by_state, rest, options.positive, spec.actions if options.last_action else 0)
 
 
-def _scaled(head: Linear, scale: float) -> Linear:
+def _scaled(head: Any, scale: float) -> Any:
     return jax.tree.map(lambda leaf: scale * leaf, head)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.gru import Gru
 from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
 from refil.nn.mixers import COLUMN_WEIGHTS, Factors, Positive, QmixShared, qmix_value
 from refil.nn.utilities import Aggregator, entity_inputs
@@ -42,9 +41,13 @@ class NormalizedEncoder(eqx.Module):
     norm: LayerNorm
 
     def __call__(
-        self, inputs: Float[Array, "*batch entities features"], views: Bool[Array, "views *batch agents entities"]
+        self,
+        inputs: Float[Array, "*batch entities features"],
+        views: Bool[Array, "views *batch agents entities"],
+        following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
-        return relu(self.norm(self.aggregator.project(relu(self.embed(inputs))).attend(views)))
+        """There is no activation between the aggregate and the following layer, as in `EntityEncoder`."""
+        return self.norm(self.aggregator.project(relu(self.embed(inputs)), following).attend(views))
 
 
 def normalized_encoder(
@@ -57,79 +60,32 @@ def normalized_encoder(
     return NormalizedEncoder(normalized_linear(inputs, size, key_embed), layer, layer_norm(outputs))
 
 
-def exact(layer: Linear, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-    """Apply a dense layer in float32: around a value of 20, bfloat16 has steps of 0.125."""
-    return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), layer)(inputs.astype(jnp.float32))
+class ExactLinear(eqx.Module):
+    """A dense layer that computes in float32: around a value of 20, bfloat16 has steps of 0.125."""
+
+    linear: Linear
+
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self.linear)(inputs.astype(jnp.float32))
 
 
-class NormalizedFeedForwardUtility(eqx.Module):
-    """Encodes the entities in view and scores actions, without memory."""
+class NormalizedHead(eqx.Module):
+    """Normalization followed by a dense layer in float32: the head of a utility with memory."""
 
-    encoder: NormalizedEncoder
-    head: Linear
-    last_action_dim: int = eqx.field(static=True)
-
-    def encode(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
-    ) -> Float[Array, "views *batch agents size"]:
-        """Return the features to score."""
-        return self.encoder(entity_inputs(obs, self.last_action_dim), views)
-
-    def q_values(
-        self, features: Float[Array, "views *batch agents size"], obs: Observation
-    ) -> Float[Array, "views *batch agents actions"]:
-        """Score every action."""
-        return exact(self.head, features)
-
-
-class NormalizedGruUtility(eqx.Module):
-    """Encodes the entities in view, remembers with a GRU and scores actions."""
-
-    encoder: NormalizedEncoder
-    gru: Gru
     norm: LayerNorm
-    head: Linear
-    last_action_dim: int = eqx.field(static=True)
+    output: ExactLinear
 
-    def initial_state(self, *batch: int) -> Float[Array, "*batch hidden"]:
-        """Return the hidden state before the first timestep."""
-        return jnp.zeros((*batch, len(self.norm.scale)))
-
-    def encode(
-        self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
-    ) -> Float[Array, "views *batch agents hidden"]:
-        """Return the inputs of the GRU."""
-        return self.encoder(entity_inputs(obs, self.last_action_dim), views)
-
-    def recur(self, state: Array, inputs: Array) -> tuple[Array, Array]:
-        """Return the next hidden state, twice: it is also what is scored."""
-        hidden = self.gru(self.gru.input_proj(inputs), state)
-        return hidden, hidden
-
-    def project_inputs(self, inputs: Float[Array, "time *batch hidden"]) -> Float[Array, "time *batch gates"]:
-        """Return the inputs' part of all gates."""
-        return self.gru.project_inputs(inputs)
-
-    def recur_all(
-        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."], start: Array | None = None
-    ) -> Float[Array, "time *batch hidden"]:
-        """Return the hidden state after every timestep."""
-        return self.gru.unroll(gates, is_first, start)
-
-    def q_values(
-        self, features: Float[Array, "views *batch agents hidden"], obs: Observation
-    ) -> Float[Array, "views *batch agents actions"]:
-        """Score every action."""
-        return exact(self.head, self.norm(features))
+    def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        return self.output(self.norm(inputs))
 
 
 class NormalizedQmix(eqx.Module):
     """QMIX with normalized hypernetworks: one for the agents' rows, and one for all that depends on the state alone."""
 
     by_agent: NormalizedEncoder
-    first: Linear
+    first: ExactLinear
     by_state: NormalizedEncoder
-    rest: Linear  # the first layer's bias, the last layer, and its bias
+    rest: ExactLinear  # the first layer's bias, the last layer, and its bias
     positive: Positive = eqx.field(static=True)
     last_action_dim: int = eqx.field(static=True)
 
@@ -138,8 +94,8 @@ class NormalizedQmix(eqx.Module):
     ) -> tuple[Float[Array, "factors *batch agents size"], QmixShared]:
         """Return one row of the first layer for each agent and factor, and the rest."""
         inputs, positive = entity_inputs(obs, self.last_action_dim), COLUMN_WEIGHTS[self.positive]
-        first = positive(exact(self.first, self.by_agent(inputs, views)))
-        rows = exact(self.rest, self.by_state(inputs, obs.full_view[None])[0])
+        first = positive(self.first(relu(self.by_agent(inputs, views))))
+        rows = self.rest(relu(self.by_state(inputs, obs.full_view[None])[0]))
         rest = jnp.where(obs.agent_present[..., None], rows, 0.0).mean(axis=-2)
         size = first.shape[-1]
         return first, QmixShared(rest[..., :size], positive(rest[..., size:-1]), rest[..., -1])

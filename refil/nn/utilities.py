@@ -26,6 +26,7 @@ from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtilit
 
 Aggregator = Attention | Pooling
 Encoder = Callable[..., Array]  # (inputs, views, following=None) -> a vector per view and agent, as `EntityEncoder`
+Head = Callable[[Array], Array]  # scores the actions of features
 Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
 NOISE = 7  # separates the keys of networks that sample from the keys that choose actions
 
@@ -60,7 +61,7 @@ class FeedForwardUtility(eqx.Module):
     """Encodes the entities in view and scores actions, without memory (the authors' choice for group matching)."""
 
     encoder: Encoder
-    head: Linear
+    head: Head
     last_action_dim: int = eqx.field(static=True)
 
     def encode(
@@ -80,14 +81,14 @@ class GruUtility(eqx.Module):
     """Encodes the entities in view, remembers with a GRU and scores actions (the authors' choice for StarCraft)."""
 
     encoder: Encoder
-    input_proj: Linear
+    input_proj: Linear | None  # maps the encoder's output to the GRU's input; None: they are the same
     gru: Gru
-    head: Linear
+    head: Head
     last_action_dim: int = eqx.field(static=True)
 
     def initial_state(self, *batch: int) -> Float[Array, "*batch hidden"]:
         """Return the hidden state before the first timestep."""
-        return jnp.zeros((*batch, self.input_proj.weight.shape[1]))
+        return jnp.zeros((*batch, len(self.gru.hidden_proj.weight)))
 
     def encode(
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]

@@ -38,9 +38,10 @@ def test_an_encoder_has_the_asked_number_of_outputs_and_ignores_what_is_out_of_v
 
 def test_exact_layers_compute_in_float32():
     layer = normalized.linear(4, 2, jax.random.key(0))
-    rounded = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), layer)
+    rounded = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), normalized.ExactLinear(layer))
     inputs = jnp.full((4,), 20.0, jnp.bfloat16)
-    assert normalized.exact(rounded, inputs).dtype == jnp.float32
+    assert rounded.linear.weight.dtype == jnp.bfloat16
+    assert rounded(inputs).dtype == jnp.float32
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class OnPolicyConfig:
     epochs: PositiveInt = 4  # Times that every rollout is used
     lr: NonNegativeFloat = 5e-4  # Learning rate
     lr_decay: bool = True  # Decrease the learning rate linearly to zero at the last step
-    optimizer: Literal["radam", "adam"] = "radam"  # Rule that turns gradients into updates
+    optimizer: Literal["radam", "adam"] = "radam"  # Optimizer
     max_grad_norm: NonNegativeFloat = 10.0  # Maximum norm of the gradient
     td_lambda: UnitFloat = 0.85  # Lambda of the TD(lambda) targets: 0 is one step, 1 the whole rollout
     # Network that targets are computed with: the averaged one or a frozen copy, once per rollout, or the current one, in every
@@ -33,7 +33,8 @@ class OnPolicyConfig:
     reset_every: PositiveInt = 16
 
 
-Config, METHOD = OnPolicyConfig, OnPolicyMethod  # what methods that this algorithm trains have to be
+Config = OnPolicyConfig
+METHOD = OnPolicyMethod  # type of the methods that this algorithm trains
 
 
 def train_defaults(train: TrainConfig) -> TrainConfig:

@@ -25,7 +25,8 @@ class ReplayConfig:
     pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
 
 
-Config, METHOD = ReplayConfig, Method  # what methods that this algorithm trains have to be
+Config = ReplayConfig
+METHOD = Method  # type of the methods that this algorithm trains
 
 
 def train_defaults(train: TrainConfig) -> TrainConfig:

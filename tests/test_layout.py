@@ -61,6 +61,8 @@ TESTED_ELSEWHERE = {
     "plots/_curves": "tests/plots/test_curves.py",
     "plots/_runs": "tests/plots/test_runs.py",
     "cli/_measure": "tests/cli/test_measure.py",
+    "training/onpolicy/timing": "tests/cli/test_bench.py",
+    "training/replay/timing": "tests/cli/test_bench.py",
     "experiments/figure_3b": "tests/experiments/test_figure_4.py",
     "experiments/figure_3b_released": "tests/experiments/test_figure_4.py",
     "cli/_early_args": "tests/cli/test_train.py",

@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,14 +15,12 @@ import jax.numpy as jnp
 from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from refil.rollout import RolloutState, derive_keys, init_rollout, random_policy, reset_envs, select, step_envs
+from refil.rollout import RolloutState, init_rollout, random_policy, reset_envs, select, step_envs
 from refil.storage.progress import Progress
 from refil.training import devices, memory
 from refil.training.config import RunConfig
-from refil.training.replay import buffer, loop, update
-from refil.training.replay.loop import TrainState
-from refil.training.replay.update import LearnerState
-from refil.training.setup import LEARN, Setup
+from refil.training.counters import Counters
+from refil.training.setup import Setup
 from refil.types import Env, Observation
 
 RANDOM_STEPS = 100  # steps per timing of an environment alone
@@ -31,47 +29,57 @@ RANDOM_STEPS = 100  # steps per timing of an environment alone
 def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path | None, progress: Progress) -> dict[str, Any]:
     """Return medians of several timings of the training loop; all programs are warmed up first."""
     config.configure()
-    setup, train = config.build(), config.train
+    setup, train, loop = config.build(), config.train, config.algorithm_module()
     devices.check_device_memory(partial(loop.memory, setup), train.seeds)
     progress.phase("compiling the initial state")
     state = jax.jit(partial(loop.init, setup))()
-    replay_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(state.replay))
-    (learn, play), compile_s, compile_cached_s = _compile_twice(setup, state, progress)
-    progress.phase("playing until the replay buffer holds a batch")
-    while int(state.counters.episodes[0]) < config.algorithm.batch:  # until the buffer holds a batch
+    (learn, play), compile_s, compile_cached_s = _compile_twice(loop, setup, state, progress)
+    progress.phase("playing until there is something to learn from")
+    while not int(state.counters.updates.min()):
         state = learn(state, play(state))
-
-    states = [state]
-
-    def iterate() -> Any:
-        states[0] = learn(states[0], play(states[0]))
-        return states[0].counters.env_steps
-
+    loops = Loops(learn, play, state)
     progress.phase(f"timing {repeats} iterations of training")
-    before = iterate().sum()
-    iteration_s = _seconds(iterate, repeats)
-    steps = int(states[0].counters.env_steps.sum() - before) / (repeats + 1)
+    before = loops.iterate().env_steps.sum()
+    iteration_s = _seconds(loops.iterate, repeats)
+    steps = int(loops.state.counters.env_steps.sum() - before) / (repeats + 1)
     if profile:
         with jax.profiler.trace(profile):
-            jax.block_until_ready(iterate())
-    state = states[0]
+            jax.block_until_ready(loops.iterate())
     progress.phase("timing play and updates")
-    times = _time_play_and_updates(setup, state, play, repeats)
+    times = _time_play_and_updates(loops, repeats)
     if parts:
         progress.phase("timing the parts of an update")
-        times |= _time_parts(setup, state, repeats)
+        times |= _time_parts(config.algorithm_module("timing").prefixes(setup, loops.state, play(loops.state)), repeats)
     return {
         **times,
         "train_steps_per_s": steps / iteration_s,
         "minutes_for_10m": 1e7 * train.seeds / (steps / iteration_s) / 60,
         "compile_s": compile_s,
         "compile_cached_s": compile_cached_s,
-        "replay_bytes": replay_bytes,
+        "state_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(loops.state)),
         **devices.peak_bytes(),
         "device": jax.devices()[0].device_kind,
         "envs": train.envs,
         "seeds": train.seeds,
     }
+
+
+@dataclass
+class Loops:
+    """The compiled programs of training, and the state that they advance."""
+
+    learn_program: Callable[[Any, Any], Any]
+    play_program: Callable[[Any], Any]
+    state: Any
+
+    def iterate(self) -> Counters:
+        """Play and learn."""
+        return self.learn(self.play_program(self.state))
+
+    def learn(self, played: Any) -> Counters:
+        """Learn from what was played, which may be the same again."""
+        self.state = self.learn_program(self.state, played)
+        return self.state.counters
 
 
 def measure_env(config: RunConfig, repeats: int, progress: Progress) -> dict[str, Any]:
@@ -117,43 +125,27 @@ def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Arr
     return end.policy_state + rewards.sum()
 
 
-def _time_play_and_updates(setup: Setup, state: TrainState, play: Callable[..., Any], repeats: int) -> dict[str, float]:
-    untrained = replace(state, counters=replace(state.counters, env_steps=jnp.zeros_like(state.counters.env_steps)))
-    explore = partial(play, untrained)  # before the first step, epsilon is 1
-    keys = derive_keys(state.counters.seed, LEARN, state.counters.episodes)
-    inputs = state.learner, state.counters.metrics, state.replay, state.counters.episodes, jnp.ones(keys.shape, bool), keys
-    run_updates = partial(devices.jit(partial(update.run_updates, setup)), *inputs)
-    return {
-        "env_steps_per_s": int(explore().valid.sum()) / _seconds(explore, repeats),
-        "ms_per_update": 1e3 * _seconds(run_updates, repeats) / setup.train.envs / setup.train.seeds,
+def _time_play_and_updates(loops: Loops, repeats: int) -> dict[str, float]:
+    counts = loops.state.counters
+    untrained = replace(loops.state, counters=replace(counts, env_steps=jnp.zeros_like(counts.env_steps)))
+    explore = partial(loops.play_program, untrained)  # before the first step, epsilon is 1
+    played, play_s = explore(), _seconds(explore, repeats)
+    before = jax.device_get(counts)
+    learn_s = _seconds(partial(loops.learn, played), repeats)
+    after = loops.state.counters
+    made = {
+        name: int((getattr(after, name) - getattr(before, name)).sum()) / (repeats + 1) for name in ("env_steps", "updates")
     }
+    return {"env_steps_per_s": made["env_steps"] / play_s, "ms_per_update": 1e3 * learn_s / made["updates"]}
 
 
-def _time_parts(setup: Setup, state: TrainState, repeats: int) -> dict[str, float]:
+def _time_parts(prefixes: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Time ever longer prefixes of one seed's update, and return the differences."""
-    replay, learner = jax.tree.map(lambda leaf: leaf[0], (state.replay, state.learner))
-    key = jax.random.key(0)
-    slots = buffer.sample_indices(replay, setup.algorithm.batch, key)
-    trajectories = jax.jit(buffer.take_episodes)(replay, slots)
-
-    def rebuild(learner: LearnerState) -> Any:
-        return buffer.rebuild_batch(setup.env, trajectories)
-
-    def forward(learner: LearnerState) -> Any:
-        return setup.method.loss(*update.cast(setup, learner.model, learner.target, rebuild(learner)), key)[0]
-
-    def backward(learner: LearnerState) -> Any:
-        return update.gradient(setup, learner, rebuild(learner), key)[0]
-
-    def optimizer(learner: LearnerState) -> Any:
-        return update.apply_gradient(setup, learner, backward(learner))
-
-    prefixes = {"rebuild": rebuild, "forward": forward, "backward": backward, "optimizer": optimizer}
-    times = [1e3 * _seconds(partial(devices.jit(part), learner), repeats) for part in prefixes.values()]
+    times = [1e3 * _seconds(prefix, repeats) for prefix in prefixes.values()]
     return {f"ms_{name}": end - start for name, start, end in zip(prefixes, [0.0, *times[:-1]], times, strict=True)}
 
 
-def _compile_twice(setup: Setup, state: TrainState, progress: Progress) -> tuple[list[Callable[..., Any]], float, float]:
+def _compile_twice(loop: Any, setup: Setup, state: Any, progress: Progress) -> tuple[list[Callable[..., Any]], float, float]:
     """Compile `learn` and `play` as training does; return them, and the seconds without and with the cache."""
     programs, times = [], []
     with _empty_cache():

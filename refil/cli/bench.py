@@ -17,10 +17,11 @@ HELP = """Measure how fast an environment is simulated and a method learns on th
 
 env_steps_per_s: environment steps per second while playing, including the choice of actions.
 
-ms_per_update: milliseconds per gradient update and seed.
+ms_per_update: milliseconds per gradient update and seed, with all that learning does besides.
 
 ms_rebuild, ms_forward, ms_backward, ms_optimizer (with --parts): how one update of one seed, without packing, divides into
-rebuilding observations from the replay buffer, the loss, its gradient, and the optimizer.
+rebuilding observations from the replay buffer, the loss, its gradient, and the optimizer. On-policy methods have ms_targets,
+ms_forward and ms_backward instead, for all updates from one rollout.
 
 train_steps_per_s: environment steps per second of the whole training loop, over all seeds.
 
@@ -29,7 +30,7 @@ length as the team learns, and the rate with them.
 
 compile_s: seconds to trace and compile the training loop. compile_cached_s: the same with JAX's compilation cache.
 
-replay_bytes: size of all replay buffers. peak_bytes: peak memory of the device, if it reports that.
+state_bytes: size of the state of training, replay buffers included. peak_bytes: peak memory of the device, if it reports that.
 
 Options that matter only to whole runs (--steps, --log-every, --eval-every, --save-every and so on) have no effect.
 

@@ -98,10 +98,10 @@ class RunConfig:
         if contracts.is_user_file(self.env.name):
             contracts.dry_run(setup.env, self.env.name)
 
-    def algorithm_module(self) -> Any:
-        """Return the module that trains the method."""
+    def algorithm_module(self, part: str = "loop") -> Any:
+        """Return a module of the algorithm that trains the method."""
         name = algorithm_name(self.method.name, self.method.sha256)
-        return importlib.import_module(f"refil.training.{name}.loop")
+        return importlib.import_module(f"refil.training.{name}.{part}")
 
     def code(self) -> dict[str, bytes]:
         """Return the sources of the users' files that the config names, by their paths in the folder of a run."""

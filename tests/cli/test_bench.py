@@ -14,9 +14,19 @@ def test_the_result_is_json_with_the_documented_keys_and_a_trace_is_written(refi
     assert list(tmp_path.rglob("*.xplane.pb"))
     speeds = {"env_steps_per_s", "ms_per_update", "train_steps_per_s", "minutes_for_10m", "compile_s", "compile_cached_s"}
     parts = {"ms_rebuild", "ms_forward", "ms_backward", "ms_optimizer"}
-    assert set(result) == speeds | parts | {"replay_bytes", "device", "envs", "seeds"}
-    assert all(result[name] > 0 for name in (*speeds, "ms_rebuild", "replay_bytes"))
+    assert set(result) == speeds | parts | {"state_bytes", "device", "envs", "seeds"}
+    assert all(result[name] > 0 for name in (*speeds, "ms_rebuild", "state_bytes"))
     assert (result["envs"], result["seeds"]) == (2, 1)
+
+
+@pytest.mark.slow
+def test_on_policy_training_is_timed(refil):
+    game = ["--env.agents", "3", "--env.horizon", "6", "--method.size", "8", "--method.memory", "8", "--method.heads", "2"]
+    short = ["--envs", "4", "--rollout", "4", "--reset-every", "4", "--minibatches", "2", "--epochs", "2"]
+    result = json.loads(refil("bench", "group_matching", "--method", "vdn_pqn", *game, *short, "--json", "--parts")[0])
+    names = ("env_steps_per_s", "ms_per_update", "train_steps_per_s", "ms_targets", "state_bytes")
+    assert all(result[name] > 0 for name in names)
+    assert {"ms_forward", "ms_backward"} < set(result)
 
 
 @pytest.mark.parametrize("flag", ["--out", "--resume"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -62,7 +63,7 @@ def learn(
     """Make all updates from one rollout; return the sums of their metrics."""
     config, envs = setup.algorithm, setup.train.envs
     rate = learning_rate(config, progress)
-    targets = _frozen_targets(setup, learner, batch)
+    targets = frozen_targets(setup, learner, batch)
     orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, config.epochs))
 
     def next_update(learner: LearnerState, rows: Int[Array, " rows"]) -> tuple[LearnerState, Metrics]:
@@ -83,18 +84,21 @@ def update(
     rate: Float[Array, ""],
 ) -> tuple[LearnerState, Metrics]:
     """Make one update from a minibatch; without targets they are computed with the current network."""
-
-    def loss(model: Any) -> tuple[Array, Metrics]:
-        model = _cast(setup, model)
-        goals = compute_targets(setup, model, batch) if targets is None else targets
-        return setup.method.loss(model, batch, goals)
-
-    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(learner.model)
+    differentiated = jax.value_and_grad(partial(loss, setup), has_aux=True)
+    (value, metrics), gradient = differentiated(learner.model, batch, targets)
     gradient = learner.layout.ravel(gradient)
     changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
     metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
     parameters = optax.apply_updates(learner.parameters, optax.tree.scale(-rate, changes))
     return replace(learner, parameters=parameters, optimizer=state), {n: v.astype(jnp.float32) for n, v in metrics.items()}
+
+
+def loss(
+    setup: Setup, model: Any, batch: EpisodeBatch, targets: Float[Array, "batch time"] | None
+) -> tuple[Float[Array, ""], Metrics]:
+    """Return the method's loss and metrics in the compute type."""
+    model = _cast(setup, model)
+    return setup.method.loss(model, batch, compute_targets(setup, model, batch) if targets is None else targets)
 
 
 def compute_targets(setup: Setup, model: Any, batch: EpisodeBatch) -> Float[Array, "batch time"]:
@@ -103,7 +107,7 @@ def compute_targets(setup: Setup, model: Any, batch: EpisodeBatch) -> Float[Arra
     return td.lambda_targets(batch, values, setup.method.discount, setup.algorithm.td_lambda)
 
 
-def _frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> Float[Array, "batch time"] | None:
+def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> Float[Array, "batch time"] | None:
     """Return the targets of a whole rollout, computed minibatch by minibatch to save memory."""
     network: dict[str, Callable[[], Any]] = {"average": lambda: learner.averaged, "frozen": lambda: learner.model}
     if setup.algorithm.targets not in network:

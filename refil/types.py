@@ -178,10 +178,10 @@ class RecurrentUtility(Utility, Protocol):
 
 @runtime_checkable
 class FusedUtility(RecurrentUtility, Protocol):
-    """A utility with memory that also processes all timesteps at once, time first, from the state `start` (None: initial)."""
+    """A utility with memory that also processes all timesteps of `[views, time, rows, agents, ...]` at once, from `start`."""
 
     def project_inputs(self, inputs: PyTree) -> PyTree: ...
-    def recur_all(self, inputs: PyTree, is_first: Bool[Array, "time ..."], start: PyTree = None) -> PyTree: ...
+    def recur_all(self, inputs: PyTree, is_first: Bool[Array, "1 time ..."], start: PyTree = None) -> PyTree: ...
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pytest
 
 from refil import plugins
 from refil.learning import losses, td
-from refil.nn.utilities import unroll
+from refil.nn.unroll import unroll
 from refil.training.replay import update
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig

@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray
 from refil.errors import RefilError
 from refil.nn.attention import attention
 from refil.nn.gru import gru
-from refil.nn.layers import layer_norm, linear
+from refil.nn.layer_norm import layer_norm
+from refil.nn.layers import linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
 from refil.nn.normalized import ExactLinear, NormalizedHead, NormalizedQmix, normalized_encoder
 from refil.nn.pooling import PoolingKind, pooling

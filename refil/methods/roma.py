@@ -22,8 +22,10 @@ from refil.learning.networks import (
 )
 from refil.learning.td import Loss
 from refil.nn.gru import Gru, gru
-from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
-from refil.nn.utilities import EntityEncoder, entity_inputs, timestep_keys, unroll_overlapped
+from refil.nn.layer_norm import LayerNorm, layer_norm
+from refil.nn.layers import Linear, linear, relu
+from refil.nn.unroll import timestep_keys, unroll_overlapped
+from refil.nn.utilities import EntityEncoder, entity_inputs
 from refil.settings import NonNegativeFloat, PositiveInt
 from refil.types import EpisodeBatch, Method, MethodInfo, Model, Observation, Spec
 
@@ -116,7 +118,7 @@ class RomaUtility(eqx.Module):
         """Return the inputs' part of all gates."""
         return Features(self.gru.project_inputs(inputs.hidden), inputs.seen)
 
-    def recur_all(self, inputs: Features, is_first: Bool[Array, "time ..."], start: Array | None = None) -> Features:
+    def recur_all(self, inputs: Features, is_first: Bool[Array, "1 time ..."], start: Array | None = None) -> Features:
         """Return the hidden state after every timestep."""
         return Features(self.gru.unroll(inputs.hidden, is_first, start), inputs.seen)
 
@@ -214,15 +216,13 @@ def loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, co
     obs, utility = batch.observations, model.utility
     assert isinstance(utility, RomaUtility)
     keys = jax.random.split(key)
-    views, full = obs.visible[None], obs.full_view[None]
-    q, features, inputs = unroll_overlapped(
-        utility, batch, views, keys[0], partial(target_inputs, model, target, batch, full, keys[1])
-    )
+    others = partial(target_inputs, model, target, batch, obs.full_view[None], keys[1])
+    q, features, inputs = unroll_overlapped(utility, batch, obs.visible[None], keys[0], others)
     td_targets = joint_targets(target, inputs, q[0], batch, config.discount)
     (value,) = joint_values(model.mixer, inputs.context, q, batch, [ALL_FACTORS])
     td_loss, metrics = td.loss(value, td_targets, batch.valid)
     seen_obs = replace(obs, key=timestep_keys(batch, keys[0]))
-    output = utility.forward(jax.tree.map(lambda leaf: leaf[0], features), seen_obs)  # as in unroll: XLA computes it once
+    output = utility.forward(jax.tree.map(lambda leaf: leaf[0], features), seen_obs)  # of a packed batch, XLA computes it once
     identity_loss, difference_loss = (
         _mean(part[:, :-1], batch.valid) for part in _role_losses(utility, features, output, obs, config)
     )

@@ -4,6 +4,7 @@ JAX's gradient of a scan computes everything timestep by timestep. Here the back
 next timestep; everything else, the gradients of weights and biases included, is one product over all timesteps.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -30,26 +31,26 @@ class Gru(eqx.Module):
         """Return the next hidden state; `gates` is `input_proj` of the input, bias included."""
         return gru_step(gates, self.hidden_proj(hidden), hidden)[0]
 
-    def project_inputs(self, inputs: Float[Array, "time *batch inputs"]) -> Float[Array, "time *batch gates"]:
+    def project_inputs(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
         """Return the inputs' part of all gates, without its bias: `unroll` adds that."""
         return matmul(inputs, self.input_proj.weight)
 
     def unroll(
         self,
-        gates: Float[Array, "time *batch gates"],
-        is_first: Bool[Array, "time ..."],
-        start: Float[Array, "*batch size"] | None = None,
-    ) -> Float[Array, "time *batch size"]:
+        gates: Float[Array, "views time *batch gates"],
+        is_first: Bool[Array, "#views time ..."],
+        start: Float[Array, "views *batch size"] | None = None,
+    ) -> Float[Array, "views time *batch size"]:
         """Return the hidden state after each timestep; it is reset to zero before timesteps where `is_first` is true.
 
         `gates` comes from `project_inputs`. `is_first` broadcasts against the axes of `gates`, with a last axis of size 1.
         `start` is the hidden state before the first timestep (None: zero); it has no gradient.
         """
-        rows = gates.reshape(len(gates), -1, gates.shape[-1])
-        is_first = jnp.broadcast_to(is_first, (*gates.shape[:-1], 1)).reshape(*rows.shape[:2], 1)
+        rows = gates.reshape(*gates.shape[:2], -1, gates.shape[-1])
+        is_first = jnp.broadcast_to(is_first, (*gates.shape[:-1], 1)).reshape(*rows.shape[:3], 1)
         parameters = self.hidden_proj.weight, jnp.stack([self.input_proj.bias, self.hidden_proj.bias])
         exact = (leaf.astype(jnp.float32) for leaf in parameters)  # rounding errors would accumulate over time
-        first_hidden = None if start is None else start.reshape(-1, start.shape[-1])
+        first_hidden = None if start is None else start.reshape(len(start), -1, start.shape[-1])
         return gru_scan(*exact, rows, is_first, first_hidden).reshape(*gates.shape[:-1], -1)
 
 
@@ -73,10 +74,10 @@ def gru_step(input_gates: Array, hidden_gates: Array, hidden: Array) -> tuple[Ar
 def gru_scan(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
-    gates: Float[Array, "time rows gates"],
-    is_first: Bool[Array, "time rows 1"],
-    start: Float[Array, "rows size"] | None = None,
-) -> Float[Array, "time rows size"]:
+    gates: Float[Array, "views time rows gates"],
+    is_first: Bool[Array, "views time rows 1"],
+    start: Float[Array, "views rows size"] | None = None,
+) -> Float[Array, "views time rows size"]:
     """Return the hidden state after each timestep, computed in float32 and returned in the dtype of `gates`.
 
     `gates` is the inputs' part without its bias. Both biases, the inputs' first, are added inside the scan, because adding
@@ -95,16 +96,17 @@ def _gru_scan_fwd(
     weight: Array, biases: Array, gates: Array, is_first: Array, start: Array | None
 ) -> tuple[Array, tuple[Any, ...]]:
     if _use_kernel(weight):  # its backward kernel recomputes the activations
-        hiddens, activations = gru_scan(weight, biases, gates, is_first, start), None
+        hiddens, previous = gru_kernel.gru_scan_with_previous(weight, biases, gates, is_first, start)
+        activations = None
     else:
         hiddens, *activations = gru_steps(weight, biases, gates, is_first, start)
-    return hiddens, (weight, biases, gates, is_first, start, hiddens, activations)
+        before = jnp.zeros_like(hiddens[:, :1]) if start is None else start[:, None].astype(hiddens.dtype)
+        previous = jnp.where(is_first, 0, jnp.concatenate([before, hiddens[:, :-1]], axis=1))
+    return hiddens, (weight, biases, gates, is_first, start, previous, activations)
 
 
 def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, Array, Array, None, Array | None]:
-    weight, biases, gates, is_first, start, hiddens, activations = residuals
-    before = jnp.zeros_like(hiddens[:1]) if start is None else start[None].astype(hiddens.dtype)
-    previous = jnp.where(is_first, 0, jnp.concatenate([before, hiddens[:-1]]))
+    weight, biases, gates, is_first, start, previous, activations = residuals
     if activations is None:
         gates_grad, new_grad = gru_kernel.gru_scan_backward(weight, biases, gates, previous, is_first, gradient)
     else:
@@ -121,10 +123,16 @@ def _gru_scan_bwd(residuals: tuple[Any, ...], gradient: Array) -> tuple[Array, A
 def _dense_gradients(inputs: Array, gradient: Array) -> tuple[Float[Array, "size columns"], Float[Array, " columns"]]:
     """Return the gradients of weight and bias of a dense layer over all timesteps and rows."""
     flat = (array.reshape(-1, array.shape[-1]) for array in (inputs, gradient))
-    return weight_gradient(*flat), gradient.sum(axis=(0, 1), dtype=jnp.float32)
+    return weight_gradient(*flat), gradient.sum(axis=(0, 1, 2), dtype=jnp.float32)
 
 
 gru_scan.defvjp(_gru_scan_fwd, _gru_scan_bwd)
+
+
+def scan_time(step: Callable[..., Any], init: Any, arrays: Any, reverse: bool = False) -> Any:
+    """Return the outputs of `jax.lax.scan` over the second axis of the arrays, the first being the views."""
+    time_major = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), arrays)
+    return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), jax.lax.scan(step, init, time_major, reverse=reverse)[1])
 
 
 def gru_steps(
@@ -138,17 +146,17 @@ def gru_steps(
         hidden, reset, update, new, new_hidden = gru_step(gates + biases[0], matmul(hidden, weight) + biases[1], hidden)
         return hidden, (hidden.astype(gates.dtype), reset, update, new, new_hidden)
 
-    first_hidden = jnp.zeros((gates.shape[1], len(weight))) if start is None else start.astype(jnp.float32)
-    return jax.lax.scan(step, first_hidden, (gates, is_first))[1]
+    shape = len(gates), gates.shape[2], len(weight)
+    return scan_time(step, jnp.zeros(shape) if start is None else start.astype(jnp.float32), (gates, is_first))
 
 
 def gru_scan_backward(
     weight: Float[Array, "size gates"],
     activations: Activations,
-    previous: Float[Array, "time rows size"],
-    is_first: Bool[Array, "time rows 1"],
-    gradient: Float[Array, "time rows size"],
-) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
+    previous: Float[Array, "views time rows size"],
+    is_first: Bool[Array, "views time rows 1"],
+    gradient: Float[Array, "views time rows size"],
+) -> tuple[Float[Array, "views time rows gates"], Float[Array, "views time rows size"]]:
     """Return the gradient of the gates' inputs, and that of `new_hidden`, the hidden state's part in the new content.
 
     `previous` is the hidden state that each timestep starts from, after resets. The scan runs from the last timestep to the
@@ -165,7 +173,7 @@ def gru_scan_backward(
         hidden_gates_grad = jnp.concatenate([total * part for part in d_hidden_gates], axis=-1)
         return jnp.where(is_first, 0.0, total * update + matmul(hidden_gates_grad, weight.T)), total
 
-    zeros = jnp.zeros(gradient.shape[1:])
-    total = jax.lax.scan(step, zeros, (gradient, d_hidden_gates, update, is_first), reverse=True)[1]
+    zeros = jnp.zeros((len(gradient), *gradient.shape[2:]))
+    total = scan_time(step, zeros, (gradient, d_hidden_gates, update, is_first), reverse=True)
     gates_grad = jnp.concatenate([total * part for part in (*d_hidden_gates[:2], d_new)], axis=-1)
     return gates_grad.astype(gradient.dtype), (total * d_hidden_gates[2]).astype(gradient.dtype)

@@ -12,20 +12,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.layers import LayerNorm, Linear, layer_norm, linear, relu
+from refil.nn.layer_norm import LayerNorm, layer_norm
+from refil.nn.layers import Linear, add_bias, linear, matmul
 from refil.nn.mixers import COLUMN_WEIGHTS, Factors, Positive, QmixShared, qmix_value
 from refil.nn.utilities import Aggregator, entity_inputs
 from refil.types import Observation
 
 
 class NormalizedLinear(eqx.Module):
-    """A dense layer followed by layer normalization."""
+    """A dense layer followed by layer normalization and a ReLU."""
 
     linear: Linear
     norm: LayerNorm
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return self.norm(self.linear(inputs))
+        return self.norm(self.linear(inputs), relu=True)
 
 
 def normalized_linear(inputs: int, outputs: int, key: PRNGKeyArray) -> NormalizedLinear:
@@ -34,20 +35,16 @@ def normalized_linear(inputs: int, outputs: int, key: PRNGKeyArray) -> Normalize
 
 
 class NormalizedEncoder(eqx.Module):
-    """Embeds every entity and aggregates those in view, with normalization after the embedding and after the aggregate."""
+    """Embeds every entity and aggregates those in view, with normalization and a ReLU after each of the two."""
 
     embed: NormalizedLinear
     aggregator: Aggregator
     norm: LayerNorm
 
     def __call__(
-        self,
-        inputs: Float[Array, "*batch entities features"],
-        views: Bool[Array, "views *batch agents entities"],
-        following: Linear | None = None,
+        self, inputs: Float[Array, "*batch entities features"], views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents outputs"]:
-        """There is no activation between the aggregate and the following layer, as in `EntityEncoder`."""
-        return self.norm(self.aggregator.project(relu(self.embed(inputs)), following).attend(views))
+        return self.norm(self.aggregator.project(self.embed(inputs)).attend(views), relu=True)
 
 
 def normalized_encoder(
@@ -61,12 +58,12 @@ def normalized_encoder(
 
 
 class ExactLinear(eqx.Module):
-    """A dense layer that computes in float32: around a value of 20, bfloat16 has steps of 0.125."""
+    """A dense layer that returns float32: around a value of 20, bfloat16 has steps of 0.125."""
 
     linear: Linear
 
     def __call__(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-        return jax.tree.map(lambda leaf: leaf.astype(jnp.float32), self.linear)(inputs.astype(jnp.float32))
+        return add_bias(matmul(inputs, self.linear.weight, jnp.float32), self.linear.bias.astype(jnp.float32))
 
 
 class NormalizedHead(eqx.Module):
@@ -94,8 +91,8 @@ class NormalizedQmix(eqx.Module):
     ) -> tuple[Float[Array, "factors *batch agents size"], QmixShared]:
         """Return one row of the first layer for each agent and factor, and the rest."""
         inputs, positive = entity_inputs(obs, self.last_action_dim), COLUMN_WEIGHTS[self.positive]
-        first = positive(self.first(relu(self.by_agent(inputs, views))))
-        rows = self.rest(relu(self.by_state(inputs, obs.full_view[None])[0]))
+        first = positive(self.first(self.by_agent(inputs, views)))
+        rows = self.rest(self.by_state(inputs, obs.full_view[None])[0])
         rest = jnp.where(obs.agent_present[..., None], rows, 0.0).mean(axis=-2)
         size = first.shape[-1]
         return first, QmixShared(rest[..., :size], positive(rest[..., size:-1]), rest[..., -1])

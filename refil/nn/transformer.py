@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.layers import LayerNorm, Linear, Mlp, add_bias, layer_norm, linear, masked_softmax, matmul, mlp, uniform
+from refil.nn.layer_norm import LayerNorm, layer_norm
+from refil.nn.layers import Linear, Mlp, add_bias, linear, masked_softmax, matmul, mlp, uniform
 from refil.nn.utilities import entity_inputs
 from refil.types import Observation, Spec
 

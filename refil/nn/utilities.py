@@ -1,33 +1,30 @@
 """Utilities: each agent's Q-values from the entities it sees (paper, section 2), and how the framework runs them.
 
-`step` advances a utility by one timestep while acting; `unroll` runs it over all timesteps of a batch while learning. Both own
-what its author need not know: resets, packed batches, several views, absent agents, number formats, overlap with GPU work.
+`step` advances a utility by one timestep while acting; `refil.nn.unroll` runs it over all timesteps of a batch while learning.
+Both own what its author need not know: resets, packed batches, several views, absent agents, number formats, overlap with GPU
+work.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from refil.errors import RefilError
 from refil.nn.attention import Attention
 from refil.nn.gru import Gru
-from refil.nn.kernels import overlap
 from refil.nn.layers import Linear, relu
 from refil.nn.pooling import Pooling
-from refil.nn.time_major import from_time_major, to_time_major
 from refil.rollout import Policy, epsilon_greedy
-from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
+from refil.types import Observation, RecurrentUtility, Utility
 
 Aggregator = Attention | Pooling
 Encoder = Callable[..., Array]  # (inputs, views, following=None) -> a vector per view and agent, as `EntityEncoder`
 Head = Callable[[Array], Array]  # scores the actions of features
-Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
 NOISE = 7  # separates the keys of networks that sample from the keys that choose actions
 
 
@@ -81,7 +78,7 @@ class GruUtility(eqx.Module):
     """Encodes the entities in view, remembers with a GRU and scores actions (the authors' choice for StarCraft)."""
 
     encoder: Encoder
-    input_proj: Linear | None  # maps the encoder's output to the GRU's input; None: they are the same
+    input_proj: Linear | None  # with a ReLU, maps the encoder's output to the GRU's input; None: they are the same
     gru: Gru
     head: Head
     last_action_dim: int = eqx.field(static=True)
@@ -94,20 +91,21 @@ class GruUtility(eqx.Module):
         self, obs: Observation, views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents hidden"]:
         """Return the inputs of the GRU."""
-        return relu(self.encoder(entity_inputs(obs, self.last_action_dim), views, self.input_proj))
+        inputs = entity_inputs(obs, self.last_action_dim)
+        return self.encoder(inputs, views) if self.input_proj is None else relu(self.encoder(inputs, views, self.input_proj))
 
     def recur(self, state: Array, inputs: Array) -> tuple[Array, Array]:
         """Return the next hidden state, twice: it is also what is scored."""
         hidden = self.gru(self.gru.input_proj(inputs), state)
         return hidden, hidden
 
-    def project_inputs(self, inputs: Float[Array, "time *batch hidden"]) -> Float[Array, "time *batch gates"]:
+    def project_inputs(self, inputs: Float[Array, "views time *batch hidden"]) -> Float[Array, "views time *batch gates"]:
         """Return the inputs' part of all gates."""
         return self.gru.project_inputs(inputs)
 
     def recur_all(
-        self, gates: Float[Array, "time *batch gates"], is_first: Bool[Array, "time ..."], start: Array | None = None
-    ) -> Float[Array, "time *batch hidden"]:
+        self, gates: Float[Array, "views time *batch gates"], is_first: Bool[Array, "1 time ..."], start: Array | None = None
+    ) -> Float[Array, "views time *batch hidden"]:
         """Return the hidden state after every timestep."""
         return self.gru.unroll(gates, is_first, start)
 
@@ -137,11 +135,12 @@ def step_views(
     if isinstance(utility, RecurrentUtility):
         states, features = utility.recur(states, features)
     q = utility.q_values(jax.tree.map(lambda leaf: leaf[:1], features), obs)
-    _check_shape(utility, q, (1, *obs.available.shape))
+    check_shape(utility, q, (1, *obs.available.shape))
     return states, jnp.where(obs.agent_present[..., None], q[0], 0.0)
 
 
-def _check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
+def check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
+    """Raise if Q-values do not have the expected shape."""
     if jnp.shape(q) != expected:
         axes = "[views, *batch, agents, actions]"
         raise RefilError(f"q_values of {type(utility).__name__} must return {axes} = {expected}, not {jnp.shape(q)}")
@@ -163,88 +162,3 @@ def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
 def team_state(models: Any, envs: int, agents: int) -> PyTree:
     """Return the initial state of each seed's team in each environment."""
     return jax.vmap(lambda model: initial_state(model.utility, envs, agents))(models)
-
-
-def unroll(
-    utility: Utility,
-    batch: EpisodeBatch,
-    views: Bool[Array, "views batch timesteps agents entities"] | None = None,
-    key: PRNGKeyArray | None = None,
-    features: bool = False,
-) -> Any:
-    """Return the Q-values of all timesteps, `[batch, time + 1, agents, actions]`.
-
-    With `views` the result has them as its first axis, and each view has a state of its own; without, agents see what is
-    visible. `key` is for networks that sample. With `features` the result is the pair of Q-values and features.
-    """
-    chosen = batch.observations.visible[None] if views is None else views
-    q, found, _ = unroll_overlapped(utility, batch, chosen, key, lambda barrier: None)
-    result = (q, found) if features else q
-    return jax.tree.map(lambda leaf: leaf[0], result) if views is None else result
-
-
-def unroll_overlapped(
-    utility: Utility,
-    batch: EpisodeBatch,
-    views: Bool[Array, "views batch timesteps agents entities"],
-    key: PRNGKeyArray | None,
-    overlapped: Callable[[Barrier], PyTree],
-) -> tuple[Float[Array, "views batch timesteps agents actions"], PyTree, PyTree]:
-    """Return Q-values, features, and the result of other work that overlaps with the recurrent scan.
-
-    `overlapped(barrier)` does that work; what it passes through the barrier waits until the scan can start.
-    """
-    obs = batch.observations if key is None else replace(batch.observations, key=timestep_keys(batch, key))
-    inputs = utility.encode(obs, views)
-    if not isinstance(utility, RecurrentUtility):
-        features, other = inputs, overlapped(lambda values: values)
-    else:
-        assert obs.is_first is not None
-        index = batch.pack_index
-        inputs = jax.tree.map(partial(to_time_major, index), inputs)
-        is_first = to_time_major(index, obs.is_first[None])[..., None, None]
-        initial = utility.initial_state(len(views), is_first.shape[2], views.shape[-2])
-        features, other = _recur(utility, inputs, is_first, (initial, batch.start), overlapped)
-        features = jax.tree.map(partial(from_time_major, index), features)
-    q = utility.q_values(features, obs)
-    _check_shape(utility, q, (*views.shape[:-1], obs.available.shape[-1]))
-    return jnp.where(obs.agent_present[..., None], q.astype(jnp.float32), 0.0), features, other
-
-
-def _recur(
-    utility: RecurrentUtility,
-    inputs: PyTree,
-    is_first: Bool[Array, "time 1 rows 1 1"],
-    states: tuple[PyTree, PyTree],
-    overlapped: Callable[[Barrier], PyTree],
-) -> tuple[PyTree, PyTree]:
-    """Return the features of all timesteps, time-major, and the overlapped work: with a fused kernel if there is one."""
-    if isinstance(utility, FusedUtility):
-        inputs = utility.project_inputs(inputs)
-        other = overlapped(partial(overlap.barrier, inputs))
-        return overlap.backward_first(utility.recur_all(inputs, is_first, states[1]), other)
-    return _scan(utility, inputs, is_first[..., 0, 0], *states), overlapped(lambda values: values)
-
-
-def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: PyTree, start: PyTree) -> PyTree:
-    """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
-    exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
-
-    def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
-        inputs, is_first = now
-        working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, utility)
-        reset = jax.tree.map(lambda old, new: jnp.where(is_first[..., *(None,) * (old.ndim - 2)], new, old), state, initial)
-        after, features = working.recur(reset, inputs)
-        return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
-
-    return jax.lax.scan(timestep, initial if start is None else start, (inputs, is_first))[1]
-
-
-def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
-    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
-    is_first = batch.observations.is_first
-    assert is_first is not None
-    here = jnp.arange(is_first.size).reshape(is_first.shape)
-    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
-    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
-    return fold(batch.episode_id, here - start)

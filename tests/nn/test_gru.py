@@ -34,8 +34,10 @@ def test_the_hidden_state_is_reset_at_the_first_timestep_of_every_episode():
     assert not np.allclose(hiddens[3:], unroll(cell, inputs, is_first.at[3].set(False))[3:], atol=1e-3)
 
 
-def unroll(cell, inputs, is_first):
-    return cell.unroll(cell.project_inputs(inputs), is_first)
+def unroll(cell, inputs, is_first, start=None):
+    """Unroll one view; arrays have time first."""
+    start = None if start is None else start[None]
+    return cell.unroll(cell.project_inputs(inputs[None]), is_first[None], start)[0]
 
 
 def unroll_by_scan(cell, inputs, is_first):
@@ -90,10 +92,18 @@ def test_on_a_cpu_no_kernel_is_asked(monkeypatch):
 
 def test_a_given_first_hidden_state_continues_a_sequence():
     cell = gru(2, 3, jax.random.key(4))
-    gates = cell.project_inputs(jax.random.normal(jax.random.key(5), (6, 2, 2)))
+    inputs = jax.random.normal(jax.random.key(5), (6, 2, 2))
     is_first = jnp.zeros((6, 2, 1), bool).at[0].set(True).at[4, 1].set(True)
-    whole = cell.unroll(gates, is_first)
-    np.testing.assert_allclose(cell.unroll(gates[3:], is_first[3:], whole[2]), whole[3:], atol=1e-6)
+    whole = unroll(cell, inputs, is_first)
+    np.testing.assert_allclose(unroll(cell, inputs[3:], is_first[3:], whole[2]), whole[3:], atol=1e-6)
+
+
+def test_every_view_has_a_hidden_state_of_its_own():
+    cell, inputs = gru(2, 3, jax.random.key(4)), jax.random.normal(jax.random.key(5), (2, 6, 5, 2))
+    is_first = jnp.zeros((6, 5, 1), bool).at[0].set(True).at[4, 1].set(True)
+    both = cell.unroll(cell.project_inputs(inputs), is_first[None])
+    for view in range(2):
+        np.testing.assert_allclose(both[view], unroll(cell, inputs[view], is_first), atol=1e-6)
 
 
 def test_the_gradient_from_a_given_hidden_state_equals_that_of_a_scan():
@@ -109,7 +119,7 @@ def test_the_gradient_from_a_given_hidden_state_equals_that_of_a_scan():
         return (jax.lax.scan(step, start, (inputs, is_first))[1] ** 2).sum()
 
     def by_unroll(cell, inputs):
-        return (cell.unroll(cell.project_inputs(inputs), is_first, start) ** 2).sum()
+        return (unroll(cell, inputs, is_first, start) ** 2).sum()
 
     ours, theirs = (jax.grad(each, argnums=(0, 1))(cell, inputs) for each in (by_unroll, by_scan))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-4), ours, theirs)

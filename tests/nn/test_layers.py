@@ -8,7 +8,6 @@ import pytest
 from refil.nn.layers import (
     ALIGNMENT,
     add_bias,
-    layer_norm,
     linear,
     masked_softmax,
     matmul,
@@ -76,13 +75,15 @@ def test_an_mlp_has_a_relu_between_layers_and_none_at_the_end():
     assert float(expected.min()) < 0
 
 
-def test_layer_norm_follows_pytorch():
-    inputs = jax.random.normal(jax.random.key(0), (3, 8)) * 5 + 2
-    normalized = layer_norm(8)(inputs)
-    np.testing.assert_allclose(normalized.mean(axis=-1), 0, atol=1e-6)
-    np.testing.assert_allclose(
-        normalized, (inputs - inputs.mean(-1, keepdims=True)) / jnp.sqrt(inputs.var(-1, keepdims=True) + 1e-5), atol=1e-5
-    )
+def test_a_product_of_bfloat16_can_return_float32_and_has_the_same_gradients():
+    inputs, weight = (jax.random.normal(key, (6, 6)).astype(jnp.bfloat16) for key in jax.random.split(jax.random.key(0)))
+    exact = matmul(inputs, weight, jnp.float32)
+    np.testing.assert_array_equal(exact, inputs.astype(jnp.float32) @ weight.astype(jnp.float32))
+    gradients = [
+        jax.grad(lambda *factors, dtype=dtype: matmul(*factors, dtype).sum(dtype=jnp.float32), argnums=(0, 1))(inputs, weight)
+        for dtype in (None, jnp.float32)
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *gradients)
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3)])

@@ -15,7 +15,8 @@ from refil.errors import RefilError
 from refil.learning import losses
 from refil.nn.layers import Linear, linear
 from refil.nn.mixers import Vdn
-from refil.nn.utilities import entity_inputs, initial_state, timestep_keys, unroll
+from refil.nn.unroll import timestep_keys, unroll
+from refil.nn.utilities import entity_inputs, initial_state
 from refil.types import EpisodeBatch, Method, Model, Observation, RecurrentUtility, Utility
 from tests.tiny_methods import CASES, EPISODES, SPECS, TIME, built, marked_slow, q_values, random_batch, subject, two_models
 
@@ -166,7 +167,7 @@ def test_the_keys_of_timesteps_differ_and_do_not_depend_on_packing(layouts):
 
 
 def test_wrong_shapes_of_q_values_are_an_error_that_names_the_class():
-    with pytest.raises(RefilError, match=r"q_values of Forgetful must return .* = \(1, 3, 5, 3, 5\), not \(1, 3, 5, 3, 4\)"):
+    with pytest.raises(RefilError, match=r"q_values of Forgetful must return .* = \(1, 5, 3, 3, 5\), not \(1, 5, 3, 3, 4\)"):
         unroll(leaky(Forgetful), random_batch(SPEC, 0))
 
 

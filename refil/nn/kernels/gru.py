@@ -26,60 +26,80 @@ def fits(weight: Float[Array, "size gates"]) -> bool:
 def gru_scan(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
-    gates: Float[Array, "time rows gates"],
-    is_first: Bool[Array, "time rows 1"],
-    start: Float[Array, "rows size"] | None = None,
+    gates: Float[Array, "views time rows gates"],
+    is_first: Bool[Array, "views time rows 1"],
+    start: Float[Array, "views rows size"] | None = None,
     interpret: bool = False,
-) -> Float[Array, "time rows size"]:
+) -> Float[Array, "views time rows size"]:
     """Compute `refil.nn.gru.gru_scan`; `interpret` runs the kernel on a CPU, for tests."""
-    by_row = [gates, _carry_mask(is_first), *([] if start is None else [start.astype(jnp.float32)[None]])]
-    return _run(_scan_program, [weight, biases], by_row, [len(weight)], interpret)[0]
+    return _scan(weight, biases, gates, is_first, start, 1, interpret)[0]
+
+
+def gru_scan_with_previous(
+    weight: Float[Array, "size gates"],
+    biases: Float[Array, "2 gates"],
+    gates: Float[Array, "views time rows gates"],
+    is_first: Bool[Array, "views time rows 1"],
+    start: Float[Array, "views rows size"] | None = None,
+    interpret: bool = False,
+) -> tuple[Float[Array, "views time rows size"], Float[Array, "views time rows size"]]:
+    """Also return the hidden state that each timestep starts from, after resets; the backward pass needs it."""
+    hiddens, previous = _scan(weight, biases, gates, is_first, start, 2, interpret)
+    return hiddens, previous
+
+
+def _scan(
+    weight: Array, biases: Array, gates: Array, is_first: Array, start: Array | None, outputs: int, interpret: bool
+) -> list[Array]:
+    by_row = [gates, _carry_mask(is_first), *([] if start is None else [start.astype(jnp.float32)[:, None]])]
+    return _run(partial(_scan_program, outputs), [weight, biases], by_row, [len(weight)] * outputs, interpret)
 
 
 def gru_scan_backward(
     weight: Float[Array, "size gates"],
     biases: Float[Array, "2 gates"],
-    gates: Float[Array, "time rows gates"],
-    previous: Float[Array, "time rows size"],
-    is_first: Bool[Array, "time rows 1"],
-    gradient: Float[Array, "time rows size"],
+    gates: Float[Array, "views time rows gates"],
+    previous: Float[Array, "views time rows size"],
+    is_first: Bool[Array, "views time rows 1"],
+    gradient: Float[Array, "views time rows size"],
     interpret: bool = False,
-) -> tuple[Float[Array, "time rows gates"], Float[Array, "time rows size"]]:
+) -> tuple[Float[Array, "views time rows gates"], Float[Array, "views time rows size"]]:
     """Compute `refil.nn.gru.gru_scan_backward`, recomputing all activations: that is faster than storing and loading them."""
     by_row = [gates, previous, _carry_mask(is_first), gradient]
     gates_grad, new_grad = _run(_backward_program, [weight, biases], by_row, [weight.shape[1], len(weight)], interpret)
     return gates_grad, new_grad
 
 
-def _carry_mask(is_first: Bool[Array, "time rows 1"]) -> Float[Array, "time rows"]:
+def _carry_mask(is_first: Bool[Array, "views time rows 1"]) -> Float[Array, "views time rows"]:
     """Return 1 where the hidden state carries over from the timestep before, and 0 at the first timestep of an episode."""
     return 1.0 - is_first[..., 0]
 
 
 def _run(
     kernel: Callable[..., None], shared: list[Array], by_row: list[Array], widths: list[int], interpret: bool
-) -> list[Float[Array, "time rows _"]]:
-    """Run a kernel whose programs each get all of `shared` and 16 rows of `by_row`; its outputs have these widths."""
-    time, rows = by_row[0].shape[:2]
-    padded = [jnp.pad(leaf, [(0, 0), (0, -rows % MIN_BLOCK)] + [(0, 0)] * (leaf.ndim - 2)) for leaf in by_row]
-    shared_specs = [pl.BlockSpec(leaf.shape, lambda i, dims=leaf.ndim: (0,) * dims) for leaf in shared]
+) -> list[Float[Array, "views time rows _"]]:
+    """Run a kernel whose programs get all of `shared` and 16 rows of a view of `by_row`; its outputs have these widths."""
+    views, time, rows = by_row[0].shape[:3]
+    padded = [jnp.pad(leaf, [(0, 0), (0, 0), (0, -rows % MIN_BLOCK)] + [(0, 0)] * (leaf.ndim - 3)) for leaf in by_row]
+    shared_specs = [pl.BlockSpec(leaf.shape, lambda view, i, dims=leaf.ndim: (0,) * dims) for leaf in shared]
     row_specs = [
-        pl.BlockSpec((len(leaf), MIN_BLOCK, *leaf.shape[2:]), lambda i, dims=leaf.ndim: (0, i, 0)[:dims]) for leaf in padded
+        pl.BlockSpec((None, leaf.shape[1], MIN_BLOCK, *leaf.shape[3:]), lambda view, i, dims=leaf.ndim: (view, 0, i, 0)[:dims])
+        for leaf in padded
     ]
     outputs = pl.pallas_call(
         partial(kernel, time, len(shared[0])),
-        out_shape=[jax.ShapeDtypeStruct((time, padded[0].shape[1], width), by_row[0].dtype) for width in widths],
-        grid=(padded[0].shape[1] // MIN_BLOCK,),
+        out_shape=[jax.ShapeDtypeStruct((views, time, padded[0].shape[2], width), by_row[0].dtype) for width in widths],
+        grid=(views, padded[0].shape[2] // MIN_BLOCK),
         in_specs=shared_specs + row_specs,
-        out_specs=[pl.BlockSpec((time, MIN_BLOCK, width), lambda i: (0, i, 0)) for width in widths],
+        out_specs=[pl.BlockSpec((None, time, MIN_BLOCK, width), lambda view, i: (view, 0, i, 0)) for width in widths],
         compiler_params=triton.CompilerParams(num_warps=NUM_WARPS),
         interpret=interpret,
     )(*shared, *padded)
-    return [output[:, :rows] for output in outputs]
+    return [output[:, :, :rows] for output in outputs]
 
 
-def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, *rest) -> None:
-    *start_ref, hidden_ref = rest
+def _scan_program(outputs: int, time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, *rest) -> None:
+    start_ref, (hidden_ref, *previous_ref) = rest[:-outputs], rest[-outputs:]
     parts = [pl.ds(part * size, size) for part in range(3)]
     dtype = gates_ref.dtype  # of the products' factors; the hidden state itself is float32
     weights = [weight_ref[:, part].astype(dtype) for part in parts]
@@ -95,6 +115,8 @@ def _scan_program(time: int, size: int, weight_ref, biases_ref, gates_ref, carry
         fetched.append(fetch(timestep + PREFETCH))
         gates = [part.astype(jnp.float32) for part in gates]
         hidden = hidden * carry
+        for ref in previous_ref:
+            ref[timestep] = hidden.astype(ref.dtype)
         reset, update, new = (jnp.dot(hidden.astype(dtype), weight, preferred_element_type=jnp.float32) for weight in weights)
         reset, update = jax.nn.sigmoid(gates[0] + reset + reset_bias), jax.nn.sigmoid(gates[1] + update + update_bias)
         new = jnp.tanh(gates[2] + input_bias[2] + reset * (new + hidden_bias[2]))

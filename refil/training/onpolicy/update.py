@@ -17,6 +17,7 @@ from refil.training.onpolicy.config import OnPolicyConfig
 from refil.training.setup import Setup
 from refil.types import EpisodeBatch
 
+MOST_TOGETHER = 4  # minibatches whose values are computed at once: they take no more memory than the gradient of one
 Metrics = dict[str, Float[Array, "..."]]
 
 
@@ -103,19 +104,25 @@ def loss(
 
 def compute_targets(setup: Setup, model: Any, batch: EpisodeBatch) -> Float[Array, "batch time"]:
     """Return the TD(lambda) targets of a batch; a trace ends where the rollout or its episode ends."""
-    values = setup.method.greedy_values(model, batch)[:, 1:]
-    return td.lambda_targets(batch, values, setup.method.discount, setup.algorithm.td_lambda)
+    return lambda_targets(setup, batch, setup.method.greedy_values(model, batch))
+
+
+def lambda_targets(setup: Setup, batch: EpisodeBatch, values: Float[Array, "batch timesteps"]) -> Float[Array, "batch time"]:
+    """Return the targets that follow from the greedy values of all timesteps."""
+    return td.lambda_targets(batch, values[:, 1:], setup.method.discount, setup.algorithm.td_lambda)
 
 
 def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> Float[Array, "batch time"] | None:
-    """Return the targets of a whole rollout, computed minibatch by minibatch to save memory."""
+    """Return the targets of a whole rollout, with values computed part by part to save memory."""
     network: dict[str, Callable[[], Any]] = {"average": lambda: learner.averaged, "frozen": lambda: learner.model}
     if setup.algorithm.targets not in network:
         return None
     model = _cast(setup, network[setup.algorithm.targets]())
-    rows = jnp.arange(setup.train.envs).reshape(setup.algorithm.minibatches, -1)
-    targets = jax.lax.map(lambda part: compute_targets(setup, model, take_rows(batch, part)), rows)
-    return targets.reshape(-1, targets.shape[-1])
+    minibatches = setup.algorithm.minibatches
+    together = max(count for count in range(1, MOST_TOGETHER + 1) if minibatches % count == 0)
+    rows = jnp.arange(setup.train.envs).reshape(minibatches // together, -1)
+    values = jax.lax.map(lambda part: setup.method.greedy_values(model, take_rows(batch, part)), rows)
+    return lambda_targets(setup, batch, values.reshape(-1, values.shape[-1]))
 
 
 def take_rows(batch: EpisodeBatch, rows: Int[Array, " rows"]) -> EpisodeBatch:

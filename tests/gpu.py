@@ -4,7 +4,7 @@ from functools import partial
 
 import jax
 
-from refil.nn.kernels import attention, gru
+from refil.nn.kernels import attention, gru, layer_norm
 
 
 def program_for_gpu(function, *arguments) -> str:
@@ -32,7 +32,9 @@ def as_on_a_gpu(monkeypatch) -> set[str]:
     kernels = {
         (attention, "attend"): lambda *arguments: attend(*arguments[:-1], True),
         (gru, "gru_scan"): partial(gru.gru_scan, interpret=True),
+        (gru, "gru_scan_with_previous"): partial(gru.gru_scan_with_previous, interpret=True),
         (gru, "gru_scan_backward"): partial(gru.gru_scan_backward, interpret=True),
+        (layer_norm, "layer_norm_backward"): partial(layer_norm.layer_norm_backward, interpret=True),
     }
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for (module, name), kernel in kernels.items():

@@ -54,7 +54,6 @@ TESTED_ELSEWHERE = {
     "envs/starcraft/sim/rules": "tests/envs/starcraft/sim/test_tick.py",
     "envs/starcraft/sim/unit": "tests/envs/starcraft/sim/test_tick.py",
     "envs/starcraft/sim/state": "tests/envs/starcraft/sim/test_tick.py",
-    "nn/unroll": "tests/nn/test_utilities.py",
     "training/flags": "tests/training/test_config.py",
     "training/replay/config": "tests/training/test_config.py",
     "training/onpolicy/config": "tests/training/onpolicy/test_loop.py",

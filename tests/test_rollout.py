@@ -11,8 +11,7 @@ import pytest
 from refil import rollout
 from refil.envs import group_matching
 from refil.nn.mixers import Vdn
-from refil.nn.unroll import unroll
-from refil.nn.utilities import team_policy, team_state
+from refil.nn.utilities import team_policy, team_state, unroll
 from refil.plugins import load
 from refil.training.replay import buffer
 from refil.types import Model

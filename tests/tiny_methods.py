@@ -10,7 +10,7 @@ import pytest
 from refil import plugins
 from refil.checks.batches import EPISODES, TIME, as_floats, random_batch
 from refil.checks.methods import Subject, as_replay_method
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.types import EpisodeBatch, Method, Spec
 
 __all__ = ["EPISODES", "TIME", "as_floats", "random_batch"]  # for tests of methods

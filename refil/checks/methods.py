@@ -14,8 +14,7 @@ from refil.checks import batches
 from refil.checks.report import Check, CheckFailed, NotApplicable, largest_difference, relative_difference
 from refil.learning import losses, td
 from refil.learning.onpolicy import OnPolicyMethod
-from refil.nn.unroll import timestep_keys, unroll
-from refil.nn.utilities import initial_state, step
+from refil.nn.utilities import initial_state, step, timestep_keys, unroll
 from refil.training.devices import jit_quickly
 from refil.types import EpisodeBatch, Method, Spec
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 from refil.learning import td
 from refil.learning.networks import UtilityOptions
 from refil.methods.iql_attention import IqlModel, init
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.settings import UnitFloat
 from refil.training.replay.config import ReplayConfig
 from refil.types import EpisodeBatch, Method, Spec

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from refil.errors import RefilError
 from refil.learning import td
 from refil.learning.td import Loss
-from refil.nn.unroll import Barrier, unroll_overlapped
+from refil.nn.utilities import Barrier, unroll_overlapped
 from refil.rollout import greedy
 from refil.settings import PositiveInt, UnitFloat
 from refil.types import EpisodeBatch, Method, Mixer, Model, Observation

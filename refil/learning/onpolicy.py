@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from refil.learning import losses, td
 from refil.learning.losses import ALL_FACTORS
 from refil.learning.td import Loss
-from refil.nn.unroll import Barrier, unroll_overlapped
+from refil.nn.utilities import Barrier, unroll_overlapped
 from refil.rollout import greedy
 from refil.settings import PositiveInt, UnitFloat
 from refil.types import EpisodeBatch, Model

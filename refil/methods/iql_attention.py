@@ -10,7 +10,7 @@ from jaxtyping import PRNGKeyArray
 from refil.learning import td
 from refil.learning.networks import UtilityOptions, attention_factory, utility
 from refil.learning.td import Loss
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.types import EpisodeBatch, Method, MethodInfo, Spec, Utility
 
 INFO = MethodInfo("IQL (Attention)", "attention", "IQL")

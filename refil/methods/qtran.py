@@ -12,8 +12,7 @@ from refil.learning import td
 from refil.learning.networks import UtilityOptions, attention_factory, entity_encoder, input_size, utility
 from refil.learning.td import Loss
 from refil.nn.layers import Mlp, mlp
-from refil.nn.unroll import unroll
-from refil.nn.utilities import EntityEncoder, entity_inputs
+from refil.nn.utilities import EntityEncoder, entity_inputs, unroll
 from refil.rollout import greedy
 from refil.settings import NonNegativeFloat, PositiveInt
 from refil.types import EpisodeBatch, Method, MethodInfo, Observation, Spec, Utility

@@ -24,8 +24,7 @@ from refil.learning.td import Loss
 from refil.nn.gru import Gru, gru
 from refil.nn.layer_norm import LayerNorm, layer_norm
 from refil.nn.layers import Linear, linear, relu
-from refil.nn.unroll import timestep_keys, unroll_overlapped
-from refil.nn.utilities import EntityEncoder, entity_inputs
+from refil.nn.utilities import EntityEncoder, entity_inputs, timestep_keys, unroll_overlapped
 from refil.settings import NonNegativeFloat, PositiveInt
 from refil.types import EpisodeBatch, Method, MethodInfo, Model, Observation, Spec
 

@@ -11,15 +11,22 @@ from jaxtyping import Array, Int
 from refil.types import PackIndex
 
 
-def to_rows(index: PackIndex, leaf: Array) -> Array:
-    """Turn `[views, 1, packed timesteps, ...]` into `[views, time, rows, ...]`; positions without a timestep are zero."""
+def to_rows(index: PackIndex | None, leaf: Array) -> Array:
+    """Turn `[views, 1, packed timesteps, ...]` into `[views, time, rows, ...]`; positions without a timestep are zero.
+
+    Without an index nothing is packed, and the array has rows already.
+    """
+    if index is None:
+        return leaf
     positions, sources = _both_ways(index.position[0], index.rows * index.timesteps)
     rows = _permute(leaf.squeeze(1), sources, positions)
     return rows.reshape(len(leaf), index.timesteps, index.rows, *leaf.shape[3:])
 
 
-def from_rows(index: PackIndex, leaf: Array) -> Array:
+def from_rows(index: PackIndex | None, leaf: Array) -> Array:
     """Invert `to_rows`."""
+    if index is None:
+        return leaf
     rows = leaf.reshape(len(leaf), index.timesteps * index.rows, *leaf.shape[3:])
     return _permute(rows, *_both_ways(index.position[0], rows.shape[1]))[:, None]
 

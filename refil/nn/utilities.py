@@ -1,29 +1,32 @@
 """Utilities: each agent's Q-values from the entities it sees (paper, section 2), and how the framework runs them.
 
-`step` advances a utility by one timestep while acting; `refil.nn.unroll` runs it over all timesteps of a batch while learning.
-Both own what its author need not know: resets, packed batches, several views, absent agents, number formats, overlap with GPU
-work.
+`step` advances a utility by one timestep while acting; `unroll` runs it over all timesteps of a batch while learning. Both own
+what its author need not know: resets, packed batches, several views, absent agents, number formats, overlap with GPU work.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil.errors import RefilError
 from refil.nn.attention import Attention
-from refil.nn.gru import Gru
+from refil.nn.gru import Gru, scan_time
+from refil.nn.kernels import overlap
 from refil.nn.layers import Linear, relu
+from refil.nn.packed_rows import from_rows, to_rows
 from refil.nn.pooling import Pooling
 from refil.rollout import Policy, epsilon_greedy
-from refil.types import Observation, RecurrentUtility, Utility
+from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
 
 Aggregator = Attention | Pooling
 Encoder = Callable[..., Array]  # (inputs, views, following=None) -> a vector per view and agent, as `EntityEncoder`
+Barrier = Callable[[PyTree], PyTree]  # identity that makes its result wait until the recurrent scan can start
 Head = Callable[[Array], Array]  # scores the actions of features
 NOISE = 7  # separates the keys of networks that sample from the keys that choose actions
 
@@ -134,24 +137,22 @@ def step_views(
     features = utility.encode(obs, views)
     if isinstance(utility, RecurrentUtility):
         states, features = utility.recur(states, features)
-    q = utility.q_values(jax.tree.map(lambda leaf: leaf[:1], features), obs)
-    check_shape(utility, q, (1, *obs.available.shape))
-    return states, jnp.where(obs.agent_present[..., None], q[0], 0.0)
+    return states, _q_values(utility, jax.tree.map(lambda leaf: leaf[:1], features), obs)[0]
 
 
-def check_shape(utility: Utility, q: Array, expected: tuple[int, ...]) -> None:
-    """Raise if Q-values do not have the expected shape."""
+def _q_values(utility: Utility, features: PyTree, obs: Observation) -> Float[Array, "views *batch agents actions"]:
+    """Return Q-values in float32, zero for absent agents."""
+    q, expected = utility.q_values(features, obs), (len(jax.tree.leaves(features)[0]), *obs.available.shape)
     if jnp.shape(q) != expected:
         axes = "[views, *batch, agents, actions]"
         raise RefilError(f"q_values of {type(utility).__name__} must return {axes} = {expected}, not {jnp.shape(q)}")
+    return jnp.where(obs.agent_present[..., None], q.astype(jnp.float32), 0.0)
 
 
 def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
     """Return the epsilon-greedy policy of each seed's model."""
 
-    def policy(
-        state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]
-    ) -> tuple[PyTree, Int[Array, "seeds envs agents"]]:
+    def policy(state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PyTree, Int[Array, "..."]]:
         obs = replace(obs, key=jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, NOISE)))(keys))
         state, q = jax.vmap(lambda model, *now: step(model.utility, *now))(models, state, obs)
         return state, jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
@@ -162,3 +163,88 @@ def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
 def team_state(models: Any, envs: int, agents: int) -> PyTree:
     """Return the initial state of each seed's team in each environment."""
     return jax.vmap(lambda model: initial_state(model.utility, envs, agents))(models)
+
+
+def unroll(
+    utility: Utility,
+    batch: EpisodeBatch,
+    views: Bool[Array, "views batch timesteps agents entities"] | None = None,
+    key: PRNGKeyArray | None = None,
+    features: bool = False,
+) -> Any:
+    """Return the Q-values of all timesteps, `[batch, time + 1, agents, actions]`.
+
+    With `views` the result has them as its first axis, and each view has a state of its own; without, agents see what is
+    visible. `key` is for networks that sample. With `features` the result is the pair of Q-values and features.
+    """
+    chosen = batch.observations.visible[None] if views is None else views
+    q, found, _ = unroll_overlapped(utility, batch, chosen, key, lambda barrier: None)
+    result = (q, found) if features else q
+    return jax.tree.map(lambda leaf: leaf[0], result) if views is None else result
+
+
+def unroll_overlapped(
+    utility: Utility,
+    batch: EpisodeBatch,
+    views: Bool[Array, "views batch timesteps agents entities"],
+    key: PRNGKeyArray | None,
+    overlapped: Callable[[Barrier], PyTree],
+) -> tuple[Float[Array, "views batch timesteps agents actions"], PyTree, PyTree]:
+    """Return Q-values, features, and the result of `overlapped(barrier)`, other work that overlaps with the recurrent scan.
+
+    What that work passes through the barrier waits until the scan can start.
+    """
+    obs = batch.observations if key is None else replace(batch.observations, key=timestep_keys(batch, key))
+    if not isinstance(utility, RecurrentUtility):
+        features, other = utility.encode(obs, views), overlapped(lambda values: values)
+        return _q_values(utility, features, obs), features, other
+    if (index := batch.pack_index) is None:  # transpose observations, not what is computed from them: they are smaller
+        obs, views = jax.tree.map(partial(jnp.swapaxes, axis1=0, axis2=1), obs), jnp.swapaxes(views, 1, 2)
+    assert obs.is_first is not None
+    inputs, is_first = jax.tree.map(partial(to_rows, index), (utility.encode(obs, views), obs.is_first[None]))
+    initial = utility.initial_state(len(views), is_first.shape[2], views.shape[-2])
+    features, other = _recur(utility, inputs, is_first, (initial, batch.start), overlapped)
+    features = jax.tree.map(partial(from_rows, index), features)
+    q = _q_values(utility, features, obs)
+    if index is None:
+        q, features = jax.tree.map(partial(jnp.swapaxes, axis1=1, axis2=2), (q, features))
+    return q, features, other
+
+
+def _recur(
+    utility: RecurrentUtility,
+    inputs: PyTree,
+    is_first: Bool[Array, "1 time rows"],
+    states: tuple[PyTree, PyTree],
+    overlapped: Callable[[Barrier], PyTree],
+) -> tuple[PyTree, PyTree]:
+    """Return the features of all timesteps, and the overlapped work: with a fused kernel if there is one."""
+    if isinstance(utility, FusedUtility):
+        inputs = utility.project_inputs(inputs)
+        other = overlapped(partial(overlap.barrier, inputs))
+        return overlap.backward_first(utility.recur_all(inputs, is_first[..., None, None], states[1]), other)
+    return _scan(utility, inputs, is_first, *states), overlapped(lambda values: values)
+
+
+def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: PyTree, start: PyTree) -> PyTree:
+    """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
+    exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
+
+    def timestep(state: PyTree, now: tuple[PyTree, Array]) -> tuple[PyTree, PyTree]:
+        inputs, is_first = now
+        working = jax.tree.map(lambda leaf, given: leaf.astype(given.dtype), exact, utility)
+        reset = jax.tree.map(lambda old, new: jnp.where(is_first[..., *(None,) * (old.ndim - 2)], new, old), state, initial)
+        after, features = working.recur(reset, inputs)
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), after, state), features
+
+    return scan_time(timestep, initial if start is None else start, (inputs, is_first))
+
+
+def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch timesteps"]:
+    """Return a key per timestep that depends on the episode and its timestep, not on where the batch stores it."""
+    is_first = batch.observations.is_first
+    assert is_first is not None
+    here = jnp.arange(is_first.size).reshape(is_first.shape)
+    start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
+    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
+    return fold(batch.episode_id, here - start)

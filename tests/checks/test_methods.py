@@ -12,7 +12,7 @@ from refil.checks.methods import Subject
 from refil.checks.report import CheckFailed, NotApplicable
 from refil.learning import td
 from refil.methods import iql_attention
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.types import Method
 
 CONFIG = iql_attention.Config(size=8, heads=2, memory=4)

@@ -13,7 +13,7 @@ from refil.envs import group_matching
 from refil.errors import RefilError
 from refil.learning import losses
 from refil.nn.mixers import Vdn
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.types import Model
 from tests.tiny_methods import FEED_FORWARD, built, random_batch, two_models
 

@@ -46,7 +46,7 @@ def test_partition_views_split_what_is_visible():
 
 
 def test_the_greedy_value_of_a_sum_is_the_sum_of_the_best_available_utilities(model, batch):
-    from refil.nn.unroll import unroll
+    from refil.nn.utilities import unroll
 
     q = jax.jit(lambda model: unroll(model.utility, batch))(model)
     best = jnp.where(batch.observations.available, q, -jnp.inf).max(axis=-1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refil import plugins
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.training import config
 from refil.types import EpisodeBatch, Model, Spec
 from tests.tiny_methods import FEED_FORWARD, KINDS, assert_trees_close, built, jitted_loss, random_batch, two_models

@@ -9,7 +9,7 @@ import pytest
 
 from refil.methods import roma
 from refil.methods.roma import Roles
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from tests.methods import by_hand
 from tests.tiny_methods import RECURRENT, built, q_values, random_batch, two_models
 

@@ -9,7 +9,7 @@ import pytest
 
 from refil import plugins
 from refil.nn import transformer
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from refil.training import config
 from tests.methods import by_hand
 from tests.tiny_methods import RECURRENT, TIME, built, random_batch, two_models

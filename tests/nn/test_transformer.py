@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refil.nn.transformer import updet_utility
-from refil.nn.unroll import unroll
+from refil.nn.utilities import unroll
 from tests.tiny_methods import SPECS, random_batch
 
 

@@ -15,8 +15,7 @@ from refil.errors import RefilError
 from refil.learning import losses
 from refil.nn.layers import Linear, linear
 from refil.nn.mixers import Vdn
-from refil.nn.unroll import timestep_keys, unroll
-from refil.nn.utilities import entity_inputs, initial_state
+from refil.nn.utilities import entity_inputs, initial_state, timestep_keys, unroll
 from refil.types import EpisodeBatch, Method, Model, Observation, RecurrentUtility, Utility
 from tests.tiny_methods import CASES, EPISODES, SPECS, TIME, built, marked_slow, q_values, random_batch, subject, two_models
 

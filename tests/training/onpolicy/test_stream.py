@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.nn.unroll import unroll_overlapped
+from refil.nn.utilities import unroll_overlapped
 from refil.training.onpolicy import loop, stream
 from tests.tiny_streams import small
 

@@ -54,6 +54,7 @@ SCENARIOS = {
     "3-8sz": Scenario(lambda: mixed("sz", 3, 8), 150),
     "3-8csz": Scenario(lambda: mixed("sz", 3, 6, support="c"), 150),
     "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, support="v"), 150),
+    "2-4m": Scenario(lambda: mixed("m", 2, 4), 60),  # a small set, learned on a laptop in minutes
     "3-8m": Scenario(lambda: mixed("m", 3, 8), 100),
     "6-11m_mandown": Scenario(lambda: outnumbered("m", 6, 11), 100),
     "3m": classic("3m", 60),

@@ -13,8 +13,8 @@ from refil.errors import RefilError, list_choices
 from refil.rollout import observe_batch
 from refil.training import contracts
 from refil.training.config import ENVS
-from refil.training.setup import MaskDead
 from refil.types import Env, Observation, Spec
+from refil.wrappers import MaskDead
 
 
 class EnvState(eqx.Module):

@@ -1,9 +1,8 @@
 """Episodes of random actions in an environment, to check its properties on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +11,11 @@ from jaxtyping import Array, PyTree
 
 from refil import rollout
 from refil.training.devices import jit_quickly
-from refil.types import Env, Observation, Spec, Trajectory
+from refil.types import Env, Observation, Trajectory
+from refil.wrappers import Shortened
 
 BYTES = 2e8  # of observations, at most
 MAX_EPISODES, SAMPLES = 40, 64
-
-
-@dataclass(frozen=True)
-class Shortened:
-    """An environment whose episodes are truncated earlier."""
-
-    env: Env
-    horizon: int
-
-    @property
-    def spec(self) -> Spec:
-        """The sizes of the environment, with another horizon."""
-        return replace(self.env.spec, horizon=self.horizon)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.env, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +29,7 @@ class Subject:
     @cached_property
     def _program(self) -> Callable[[Array, Array], tuple[Trajectory, Observation]]:
         horizon = self.env.spec.horizon
-        env: Any = Shortened(self.env, min(self.steps or horizon, horizon))
+        env = Shortened(self.env, min(self.steps or horizon, horizon))
 
         def run(tasks: Array, keys: Array) -> tuple[Trajectory, Observation]:
             played = rollout.rollout(env, rollout.random_policy, (), tasks, keys)

@@ -15,8 +15,9 @@ from refil.errors import RefilError, list_choices
 from refil.settings import Flat, Inline
 from refil.training import contracts, flags, stored
 from refil.training.replay.config import ReplayConfig
-from refil.training.setup import MaskDead, OutputConfig, Setup, TrainConfig
+from refil.training.setup import OutputConfig, Setup, TrainConfig
 from refil.types import Env, EnvDefaults
+from refil.wrappers import MaskDead
 
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"

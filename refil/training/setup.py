@@ -1,14 +1,13 @@
 """Options that every run has, and what training programs need to know: the environment, the method and their options."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from refil.settings import FromEnv, NonNegativeFloat, NonNegativeInt, PositiveInt
-from refil.types import Env, Observation, Outcome, Spec, State
+from refil.types import Env
 
 Precision = Literal["float32", "tf32", "bf16"]
 INIT, PLAY, LEARN, EVALUATE = range(4)  # purposes of a seed's random keys
@@ -51,44 +50,3 @@ class Setup(NamedTuple):
     algorithm: Any
     train: TrainConfig
     compute_dtype: DTypeLike = jnp.float32
-
-
-@dataclass(frozen=True)
-class MaskDead:
-    """An environment whose dead entities are absent, as if their slots were padding."""
-
-    env: Env
-
-    @property
-    def spec(self) -> Spec:
-        """The sizes of the environment."""
-        return self.env.spec
-
-    @property
-    def tasks(self) -> PyTree:
-        """All tasks, one row each."""
-        return self.env.tasks
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        """The names of all tasks."""
-        return self.env.task_names
-
-    def __getattr__(self, name: str) -> Any:  # optional attributes
-        return getattr(self.env, name)
-
-    def reset(self, task: PyTree, key: PRNGKeyArray) -> State:
-        """Return the first state of an episode."""
-        return self.env.reset(task, key)
-
-    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
-        """Return the next state and the outcome of the actions."""
-        return self.env.step(state, actions, key)
-
-    def observe(self, state: State) -> Observation:
-        """Observe the living entities only."""
-        obs = self.env.observe(state)
-        if obs.alive is None:
-            return obs
-        both = obs.alive[: obs.visible.shape[-2], None] & obs.alive[None, :]
-        return replace(obs, present=obs.present & obs.alive, visible=obs.visible & both)

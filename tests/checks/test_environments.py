@@ -10,7 +10,7 @@ from refil.checks import environments
 from refil.checks.environments import Subject
 from refil.checks.report import CheckFailed, NotApplicable
 from tests.training.contracts.test_dry_run import observing
-from tests.training.contracts.test_env import ENV, Changed
+from tests.training.contracts.test_env import ENV, changed
 
 
 def stepping(change):
@@ -23,7 +23,7 @@ def stepping(change):
 
 def fails(check, message: str, **changes) -> None:
     with pytest.raises(CheckFailed, match=message):
-        check(Subject(Changed(changes)))
+        check(Subject(changed(changes)))
 
 
 def test_random_numbers_from_outside_the_key_are_found():

@@ -10,11 +10,11 @@ import pytest
 
 from refil.checks import methods
 from refil.checks.batches import with_dead
-from refil.training.config import MaskDead
 from refil.training.replay import update
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig
 from refil.types import Method, Observation, Spec
+from refil.wrappers import MaskDead
 from tests.golden_fixtures import RecordedEnv
 from tests.tiny_methods import (
     CASES,

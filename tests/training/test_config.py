@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 import pytest
 
 from refil.envs import group_matching
@@ -13,8 +12,7 @@ from refil.errors import RefilError
 from refil.storage import run_dir
 from refil.training import config as configs
 from refil.training import flags
-from refil.types import Observation
-from tests import tiny_envs
+from refil.wrappers import MaskDead
 from tests.tiny_runs import small
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
@@ -173,19 +171,6 @@ def test_sizes_that_contradict_each_other_are_refused(changes, message):
         small(**changes).build()
 
 
-class Mortal(tiny_envs.Counting):
-    """The counting environment, whose third entity is dead."""
-
-    def observe(self, state) -> Observation:
-        seen = super().observe(state)
-        return replace(seen, alive=seen.present.at[2].set(False))
-
-
 def test_dead_entities_can_be_masked():
-    env = tiny_envs.build(tiny_envs.Config())
-    masked = configs.MaskDead(Mortal(env.spec, env.tasks))
-    obs = masked.observe(masked.reset(2, jax.random.key(0)))
-    assert obs.present.tolist() == [True, True, False]
-    assert not obs.visible[:, 2].any()
-    assert masked.spec == env.spec
-    assert small(mask_dead=True).build().env.spec == small().build().env.spec
+    assert isinstance(small(mask_dead=True).build().env, MaskDead)
+    assert not isinstance(small().build().env, MaskDead)

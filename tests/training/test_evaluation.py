@@ -14,7 +14,7 @@ from refil.plugins import load
 from refil.rollout import rollout
 from refil.training import evaluation
 from tests import tiny_envs
-from tests.training.contracts.test_env import Changed
+from tests.training.contracts.test_env import changed
 
 ENV = tiny_envs.build(tiny_envs.Config(horizon=4))
 KEYS = jax.random.split(jax.random.key(1))
@@ -63,7 +63,7 @@ def test_metrics_of_outcomes_are_summed_over_steps_and_averaged_over_episodes():
         after, outcome = ENV.step(state, actions, key)
         return after, replace(outcome, metrics={"half": outcome.reward / 2, "steps": jnp.int32(1)})
 
-    env, tasks = Changed({"step": step, "metric_names": ("half", "steps")}), jnp.array([[0, 1], [2, 3]])
+    env, tasks = changed({"step": step, "metric_names": ("half", "steps")}), jnp.array([[0, 1], [2, 3]])
     played = jax.jit(lambda: rollout(env, rollouts.no_policy, (), tasks, KEYS))()
     np.testing.assert_allclose(played.metrics["half"], [[0.5, 1.5], [3, 5]])  # steps pay 1, 2, 3, 4 up to the end
     found = evaluation.summarize(played).metrics

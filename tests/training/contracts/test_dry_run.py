@@ -7,7 +7,7 @@ import pytest
 
 from refil.errors import RefilError
 from refil.training import contracts
-from tests.training.contracts.test_env import ENV, Changed
+from tests.training.contracts.test_env import ENV, changed
 
 
 def observing(**changes):
@@ -27,7 +27,7 @@ def observing(**changes):
 )
 def test_values_that_cannot_be_trained_on_are_named(observe, message):
     with pytest.raises(RefilError, match=f"^mine: {message}"):
-        contracts.dry_run(Changed({"observe": observe}), "mine")
+        contracts.dry_run(changed({"observe": observe}), "mine")
 
 
 def test_a_reward_that_is_no_number_is_named():
@@ -36,9 +36,9 @@ def test_a_reward_that_is_no_number_is_named():
         return after, replace(outcome, reward=jnp.log(1.0 - outcome.reward))
 
     with pytest.raises(RefilError, match=r"mine: step\(\) gives reward -inf at step 0 of task '1 step'"):
-        contracts.dry_run(Changed({"step": step}), "mine")
+        contracts.dry_run(changed({"step": step}), "mine")
 
 
 def test_absent_agents_need_no_action_and_steps_after_the_end_do_not_count():
     contracts.dry_run(ENV, "mine")
-    contracts.dry_run(Changed({"observe": observing(available=lambda obs: obs.available & obs.agent_present[:, None])}), "mine")
+    contracts.dry_run(changed({"observe": observing(available=lambda obs: obs.available & obs.agent_present[:, None])}), "mine")

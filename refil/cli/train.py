@@ -19,7 +19,8 @@ from refil.training import config as configs
 from refil.training import stored
 from refil.training.config import CHANGEABLE, ENVS, METHODS, RunConfig
 
-BASELINES = (DEFAULT_METHOD, "qmix_attention")  # methods to compare a run with
+# Methods to compare a run with, by the algorithm that trains them
+BASELINES = {"replay": (DEFAULT_METHOD, "qmix_attention"), "onpolicy": ("refil_pqn", "qmix_pqn")}
 HELP = """Train a method on an environment, or resume a run.
 
     refil train [ENV] [--method NAME] [--init-from RUN] [--out DIR] [options]
@@ -125,7 +126,8 @@ def _report(run: RunDir) -> None:
     else:
         serialization.save_figure(learning_curves.draw({_runs.method_label(run): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
-    baseline = next(method for method in BASELINES if method != config.method.name)
+    baselines = BASELINES[configs.algorithm_name(config.method.name, config.method.sha256)]
+    baseline = next(method for method in baselines if method != config.method.name)
     env = str(run.path / stored.code_path("env", config.env.name)) if config.env.sha256 else config.env.name
     path, other_path, env = map(shlex.quote, (str(run.path), f"{run.path}-{baseline}", env))
     print("Next steps:")

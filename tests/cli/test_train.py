@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from refil.cli.train import non_default_flags
+from refil.cli.train import BASELINES, non_default_flags
+from refil.training import config as configs
 from tests.tiny_runs import small
 
 REFIL = [sys.executable, "-m", "refil"]
@@ -65,6 +66,11 @@ def test_suggestions_keep_the_options_that_the_other_method_has():
     assert "--method.recurrent" in flags
     assert not any("groups" in flag for flag in flags)
     assert "--method.groups 3" in non_default_flags(config, "refil_vdn")
+
+
+def test_suggestions_name_a_method_of_the_same_algorithm():
+    assert {configs.algorithm_name(method) for method in BASELINES["onpolicy"]} == {"onpolicy"}
+    assert {configs.algorithm_name(method) for method in BASELINES["replay"]} == {"replay"}
 
 
 @pytest.mark.slow

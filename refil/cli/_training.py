@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from refil.cli import _flags, _signals
+from refil.errors import RefilError
 from refil.storage import loggers
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
@@ -25,6 +26,8 @@ def check(config: RunConfig) -> Setup:
     with _flags.flags_in_errors(config):
         config.configure()
         setup = config.build(dry_run=True)
+        if config.output.replay and not hasattr(setup.env, "scene"):
+            raise RefilError(f"output.replay needs an environment that can be shown; {config.env.name} has no scene(state)")
         devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
     return setup
 

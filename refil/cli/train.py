@@ -21,6 +21,7 @@ from refil.training.config import CHANGEABLE, ENVS, METHODS, RunConfig
 
 # Methods to compare a run with, by the algorithm that trains them
 BASELINES = {"replay": (DEFAULT_METHOD, "qmix_attention"), "onpolicy": ("refil_pqn", "qmix_pqn")}
+REPLAYED = 5  # episodes in the page of --replay
 HELP = """Train a method on an environment, or resume a run.
 
     refil train [ENV] [--method NAME] [--init-from RUN] [--out DIR] [options]
@@ -126,6 +127,8 @@ def _report(run: RunDir) -> None:
     else:
         serialization.save_figure(learning_curves.draw({_runs.method_label(run): [run]}), run.path / run_dir.CURVE)
         print(f"Learning curve: {run.path / run_dir.CURVE}")
+    if config.output.replay:
+        _write_replay(run)
     baselines = BASELINES[configs.algorithm_name(config.method.name, config.method.sha256)]
     baseline = next(method for method in baselines if method != config.method.name)
     env = str(run.path / stored.code_path("env", config.env.name)) if config.env.sha256 else config.env.name
@@ -135,6 +138,14 @@ def _report(run: RunDir) -> None:
     print(f"  refil train --resume {path} --steps {2 * config.train.steps}")
     print(f"  refil train {env} --method {baseline} {' '.join(non_default_flags(config, baseline))} --out {other_path}")
     print(f"  refil plot {path} {other_path} --out curves.png")
+
+
+def _write_replay(run: RunDir) -> None:
+    from refil import api
+    from refil.viewer import export
+
+    replays = api.load(run.path).play(REPLAYED)
+    export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], run.path / run_dir.REPLAY, None, None)
 
 
 def _summary(run: RunDir) -> list[str]:

@@ -35,7 +35,7 @@ from refil.training import config as configs
 from refil.training.config import RunConfig
 
 CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.jsonl", "checkpoint.safetensors"
-CURVE, BY_TASK, UNSAVED = "learning_curve.png", "by_task.json", "unsaved"
+CURVE, REPLAY, BY_TASK, UNSAVED = "learning_curve.png", "replay.html", "by_task.json", "unsaved"
 OLD_CHECKPOINT = "training.safetensors"  # of version 0.1
 PARAMETERS = "learner.parameters"  # arrays of a checkpoint whose names start so are the model
 Tree = TypeVar("Tree")

@@ -38,6 +38,7 @@ class OutputConfig:
     # episodes on resume (40 times smaller for battles)
     compact_checkpoints: bool = False
     stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
+    replay: bool = False  # When training is finished, write replay.html: a page that plays episodes of the first seed's team
     tensorboard: bool = False  # Write TensorBoard event files into the run's folder
     wandb: str | None = None  # Name of a Weights & Biases project to log to
 

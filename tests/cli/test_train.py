@@ -45,8 +45,11 @@ def whole(tmp_path_factory) -> Path:
 
 
 def test_a_run_ends_with_a_figure_a_summary_and_next_steps(whole, tmp_path):
-    done = refil("train", "--config", str(whole / "config.json"), "--steps", "100", "--out", str(tmp_path / "again"))
+    again = ["--config", str(whole / "config.json"), "--steps", "100", "--replay", "--out", str(tmp_path / "again")]
+    done = refil("train", *again)
     assert done.returncode == 0, done.stderr
+    assert f"Page: {tmp_path / 'again' / 'replay.html'}" in done.stdout
+    assert "<html" in (tmp_path / "again" / "replay.html").read_text()
     assert "refil on group_matching: 2 seeds, 100 steps each" in done.stdout
     assert "Final win rate of the greedy policy (mean over the last 10 % of each seed's steps): " in done.stdout
     assert "min to max of 2 seeds)." in done.stdout
@@ -66,6 +69,13 @@ def test_suggestions_keep_the_options_that_the_other_method_has():
     assert "--method.recurrent" in flags
     assert not any("groups" in flag for flag in flags)
     assert "--method.groups 3" in non_default_flags(config, "refil_vdn")
+
+
+def test_a_page_needs_an_environment_that_can_be_shown(tmp_path):
+    done = refil("train", "tests/tiny_envs.py", "--method", "vdn_attention", "--replay", "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert "--replay needs an environment that can be shown" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_suggestions_name_a_method_of_the_same_algorithm():

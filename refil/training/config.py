@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import tyro
 
 from refil import plugins, settings
@@ -22,7 +21,6 @@ from refil.wrappers import MaskDead
 VERSION = 2
 ENVS, METHODS = "refil.envs", "refil.methods"
 SECTIONS = ("algorithm", "train", "output")  # groups of options that every run has
-COMPUTE_DTYPES = {"float32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16}
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
 
@@ -83,7 +81,7 @@ class RunConfig:
         module = plugins.load(METHODS, self.method.name, self.method.sha256)
         method = contracts.build(module, self.method.name, self.method.options, env.spec)
         contracts.check_method(method, self.method.name, algorithm.METHOD)
-        setup = Setup(env, method, self.algorithm, self.train, COMPUTE_DTYPES[self.train.precision])
+        setup = Setup(env, method, self.algorithm, self.train, flags.compute_dtype(self.train.precision))
         if dry_run and self.has_user_code:
             self._try_out(setup)
         return setup
@@ -138,11 +136,13 @@ def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
     method_options = contracts.default_options(method_module, method[0], ("config", "spec"))
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
     algorithm = algorithm_config(*method)
+    train, output = algorithm.defaults(settings.apply_defaults(TrainConfig(), env_defaults), OutputConfig())
     return RunConfig(
         env=Choice(env[0], env_options, env[1]),
         method=Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
         algorithm=settings.apply_defaults(algorithm.Config(), env_defaults),
-        train=algorithm.train_defaults(settings.apply_defaults(TrainConfig(), env_defaults)),
+        train=train,
+        output=output,
     )
 
 

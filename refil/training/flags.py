@@ -6,12 +6,14 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from refil.errors import RefilError
 from refil.training import cache
 
-Precision = Literal["float32", "tf32", "bf16"]
-MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32"}
+Precision = Literal["float32", "tf32", "bf16", "auto"]
+MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bf16": "tensorfloat32", "auto": "tensorfloat32"}
 DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 # XLA fuses a multiplication and an addition into one operation (FMA) depending on the program around them, so that a battle
 # would round differently alone and in a batch. CPUs limited to AVX have no FMA, at no measurable cost.
@@ -30,6 +32,12 @@ def configure(precision: Precision = "float32", deterministic: bool = False) -> 
 def matmul_precision(precision: Precision) -> AbstractContextManager[None]:
     """Set the precision of matrix products in this thread, for the duration of a `with` block."""
     return jax.default_matmul_precision(MATMUL_PRECISION[precision])
+
+
+def compute_dtype(precision: Precision) -> DTypeLike:
+    """Return the dtype of activations."""
+    in_bf16 = precision == "bf16" or (precision == "auto" and jax.default_backend() == "gpu")
+    return jnp.bfloat16 if in_bf16 else jnp.float32
 
 
 def check_deterministic(wanted: bool) -> None:

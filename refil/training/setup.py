@@ -1,15 +1,15 @@
 """Options that every run has, and what training programs need to know: the environment, the method and their options."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from refil.settings import FromEnv, NonNegativeFloat, NonNegativeInt, PositiveInt
+from refil.training.flags import Precision
 from refil.types import Env
 
-Precision = Literal["float32", "tf32", "bf16"]
 INIT, PLAY, LEARN, EVALUATE = range(4)  # purposes of a seed's random keys
 
 
@@ -24,7 +24,7 @@ class TrainConfig:
     eval_every: Annotated[PositiveInt, FromEnv] = 10_000  # Environment steps between evaluations
     eval_episodes: Annotated[PositiveInt, FromEnv] = 100  # Greedy episodes per evaluation
     mask_dead: bool = False  # Treat dead entities as absent
-    precision: Precision = "float32"  # Matrix products on a GPU; bf16 also stores activations in bfloat16
+    precision: Precision = "float32"  # Matrix products on a GPU; bf16 also stores activations in bfloat16; auto: bf16 on a GPU
     deterministic: bool = False  # Make GPU runs bit-identical, at some cost in speed (CPU runs always are)
 
 

@@ -6,8 +6,9 @@ from typing import Literal
 from refil.errors import RefilError
 from refil.learning.onpolicy import OnPolicyMethod
 from refil.settings import NonNegativeFloat, PositiveInt, UnitFloat
-from refil.training.setup import TrainConfig
+from refil.training.setup import OutputConfig, TrainConfig
 
+LOG_EVERY = 20_000  # episodes: about once in a second on a GPU
 STEPS = 5  # times the environment's own number of steps: on-policy steps are much faster, and used less often
 
 
@@ -37,10 +38,11 @@ Config = OnPolicyConfig
 METHOD = OnPolicyMethod  # type of the methods that this algorithm trains
 
 
-def train_defaults(train: TrainConfig) -> TrainConfig:
-    """Return the defaults of training: many environments, and more steps than with a replay buffer."""
+def defaults(train: TrainConfig, output: OutputConfig) -> tuple[TrainConfig, OutputConfig]:
+    """Return the defaults of training: many environments, more steps than with a replay buffer, and fewer lines of metrics."""
     steps = STEPS * train.steps
-    return replace(train, envs=1024, steps=steps, eval_every=max(train.eval_every, steps // 50))
+    train = replace(train, envs=1024, steps=steps, eval_every=max(train.eval_every, steps // 50), precision="auto")
+    return train, replace(output, log_every=LOG_EVERY)
 
 
 def check(config: OnPolicyConfig, train: TrainConfig) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from refil.errors import RefilError
 from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
-from refil.training.setup import TrainConfig
+from refil.training.setup import OutputConfig, TrainConfig
 from refil.types import Method
 
 
@@ -29,9 +29,9 @@ Config = ReplayConfig
 METHOD = Method  # type of the methods that this algorithm trains
 
 
-def train_defaults(train: TrainConfig) -> TrainConfig:
+def defaults(train: TrainConfig, output: OutputConfig) -> tuple[TrainConfig, OutputConfig]:
     """Return the defaults of training: the paper's, which an environment may choose."""
-    return train
+    return train, output
 
 
 def check(config: ReplayConfig, train: TrainConfig) -> None:

@@ -13,7 +13,8 @@ CUDA_LIBS := $(VENV)/cuda
 .PHONY: train test test-slow test-gpu lint format
 
 train: $(READY)
-	$(BIN)/refil train group_matching --env.agents 3 --env.cells 5 --env.horizon 8 --seeds 5 --steps 20000 --eval-every 2000 $(ARGS)
+	$(BIN)/refil train 3m --method vdn_pqn --method.size 64 --method.memory 64 --envs 64 --minibatches 4 --average 0.95 \
+	    --epsilon-fraction 0.2 --steps 1000000 --eval-every 50000 --replay $(ARGS)
 
 test: $(DEV_READY)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(ARGS)

@@ -22,7 +22,7 @@ from refil.types import Spec
 def configure(precision: flags.Precision = "float32", deterministic: bool = False) -> None:
     """Set how JAX computes in this process; call it before the first array is created.
 
-    `precision` is that of matrix products on a GPU ("float32", "tf32", "bf16" or "auto"). On a CPU, rounding becomes independent
+    `precision` is that of matrix products on a GPU ("float32", "tf32", "bf16", "auto"). On a CPU, rounding becomes independent
     of how computations are batched, so that runs are bit-identical to those of the command line. `deterministic` does that on a
     GPU.
     """

@@ -14,8 +14,9 @@ from refil.nn.gru import gru
 from refil.nn.layer_norm import layer_norm
 from refil.nn.layers import linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
-from refil.nn.normalized import ExactLinear, NormalizedHead, NormalizedQmix, normalized_encoder
+from refil.nn.normalized import ExactLinear, NormalizedHead, NormalizedQmix, normalized_encoder, normalized_linear
 from refil.nn.pooling import PoolingKind, pooling
+from refil.nn.targeted import TargetedUtility
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
 from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
@@ -89,11 +90,15 @@ class OnPolicyNetOptions(HeadOptions, AgentOptions):
 
     utility: Literal["attention", "mean_pooling", "max_pooling", "updet"] = "attention"  # Network of the agents
     mixer: Literal["qmix", "vdn"] = "qmix"  # How utilities are combined into a joint value
+    shared_targets: bool = False  # Score actions aimed at entities by the target's features, with the same weights for all
     layer_norm: bool = True  # Normalize after every dense layer and the GRU (UPDeT has its own normalization)
     memory: PositiveInt = 128  # Size of the GRU's hidden state
     mixing: PositiveInt = 32  # Size of the mixing layer
     positive: Positive = "softmax"  # How mixing weights are made positive
     head_scale: NonNegativeFloat = 0.1  # Factor of the initial Q-values: the best of many random ones is far from zero
+
+
+TARGET_SIZE = 32  # columns of a query and of a target's embedding
 
 
 def attention_factory(size: int, heads: int) -> LayerFactory:
@@ -175,6 +180,8 @@ def updet_qmix(options: UpdetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
 
 def on_policy_model(options: OnPolicyNetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     """Initialize the networks of an on-policy method."""
+    if options.shared_targets:
+        _check_shared_targets(options, spec)
     key_utility, key_mixer = jax.random.split(key)
     aggregator = {
         "attention": lambda: attention_factory(options.size, options.heads),
@@ -186,6 +193,15 @@ def on_policy_model(options: OnPolicyNetOptions, spec: Spec, key: PRNGKeyArray) 
     return Model(agent, Vdn() if options.mixer == "vdn" else _on_policy_mixer(options, spec, aggregator, key_mixer))
 
 
+def _check_shared_targets(options: OnPolicyNetOptions, spec: Spec) -> None:
+    if not spec.target_actions:
+        raise RefilError("method.shared_targets needs actions aimed at entities; this environment has none")
+    if options.utility == "updet" or not (options.recurrent and options.layer_norm):
+        raise RefilError(
+            "method.shared_targets needs method.recurrent, method.layer_norm, and a method.utility other than updet"
+        )
+
+
 def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Utility:
     last_action_dim = spec.actions if options.last_action else 0
     if options.utility == "updet":
@@ -193,15 +209,18 @@ def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: Laye
     if not options.layer_norm:
         plain = utility(options, spec, aggregator, key)
         return replace(plain, head=_scaled(plain.head, options.head_scale))
-    key_encoder, key_gru, key_head = jax.random.split(key, 3)
+    key_encoder, key_gru, key_head, key_target = (*jax.random.split(key, 3), jax.random.fold_in(key, 3))
     outputs = options.memory if options.recurrent else options.size
-    sizes = input_size(spec, options.last_action), options.size, outputs
-    encoder = normalized_encoder(sizes, aggregator, key_encoder)
-    head = ExactLinear(_scaled(linear(outputs, spec.actions, key_head), options.head_scale))
+    inputs = input_size(spec, options.last_action)
+    encoder = normalized_encoder((inputs, options.size, outputs), aggregator, key_encoder)
+    scores = spec.actions - spec.target_actions + 1 + TARGET_SIZE if options.shared_targets else spec.actions
+    head = ExactLinear(_scaled(linear(outputs, scores, key_head), options.head_scale))
     if not options.recurrent:
         return FeedForwardUtility(encoder, head, last_action_dim)
-    head = NormalizedHead(layer_norm(outputs), head)
-    return GruUtility(encoder, None, gru(outputs, outputs, key_gru), head, last_action_dim)
+    parts = encoder, None, gru(outputs, outputs, key_gru), NormalizedHead(layer_norm(outputs), head), last_action_dim
+    if not options.shared_targets:
+        return GruUtility(*parts)
+    return TargetedUtility(*parts, normalized_linear(inputs, TARGET_SIZE, key_target), spec.target_actions)
 
 
 def _on_policy_mixer(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Mixer:

@@ -144,10 +144,12 @@ def build(scenario: Scenario, config: Config) -> StarCraft:
     sizes = [max(sum(pair[team].values()) for pair in pairs) for team in (0, 1)]
     if max(sizes) > MAX_ARMY:
         raise RefilError(f"an army of {max(sizes)} units is too large; armies have at most {MAX_ARMY} units")
+    if config.tags is not None and not max(sizes) <= config.tags <= MAX_ARMY:
+        raise RefilError(f"env.tags is {config.tags}; it must be between {max(sizes)}, the largest army, and {MAX_ARMY}")
     rules = replace(RULES[config.profile], acceleration=config.acceleration)
     rules = replace(rules, jitter=rules.jitter and config.jitter)
     return StarCraft(
-        game=Game(sizes[0], sum(sizes), table, ARENAS[scenario.arena], rules),
+        game=Game(sizes[0], sum(sizes), table, ARENAS[scenario.arena], rules, tags=config.tags),
         config=config,
         limit=config.limit or scenario.limit,
         reward_divisor=_max_raw_return(pairs, table) / reward.MAX_RETURN,

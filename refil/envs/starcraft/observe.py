@@ -13,7 +13,7 @@ from refil.types import Observation
 def feature_names(game: Game) -> tuple[str, ...]:
     """Return the names of the entity features."""
     return (
-        *(f"tag {tag}" for tag in range(game.num_units)),
+        *(f"tag {tag}" for tag in range(game.num_tags)),
         *(f"can {action}" for action in orders.action_names(game)[orders.NORTH :]),
         *(f"is {name}" for name in game.table.names),
         "health",
@@ -65,7 +65,7 @@ def _features(
     arena = game.arena
     position = [(state.x - arena.center) / arena.size, (state.y - arena.center) / arena.size, *_from_mean(state)]
     blocks = [
-        state.tag[:, None] == jnp.arange(game.num_units),
+        state.tag[:, None] == jnp.arange(game.num_tags),
         available,
         state.unit_type[:, None] == jnp.arange(len(game.table.units)),
         jnp.where(state.alive[:, None], jnp.stack([*condition, *position], axis=1), 0.0),

@@ -23,7 +23,7 @@ MOVES = ("north", "south", "east", "west")
 
 def num_actions(game: Game) -> int:
     """Return the number of actions; allies can be targets only in games with a healer."""
-    return FIRST_TARGET + (game.num_units if game.table.any("heal_rate") else game.num_units - game.num_allies)
+    return FIRST_TARGET + (game.num_tags if game.table.any("heal_rate") else game.enemy_tags)
 
 
 def action_names(game: Game) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def action_names(game: Game) -> tuple[str, ...]:
 
 def slot_of_tag(state: State, game: Game) -> Int[Array, " tags"]:
     """Return the slot of the unit with each tag, or -1."""
-    tags = jnp.arange(game.num_units)
+    tags = jnp.arange(game.num_tags)
     has_tag = state.tag == tags[:, None]
     return jnp.where(has_tag.any(axis=1), jnp.argmax(has_tag, axis=1), NOBODY)
 
@@ -63,7 +63,7 @@ def apply_actions(state: State, actions: Int[Array, " agents"], stats: UnitStats
     """Return the state in which the agents' units have the orders of these actions."""
     actions = jnp.pad(actions, (0, game.num_units - game.num_allies))
     has_target = actions >= FIRST_TARGET
-    target = slot_of_tag(state, game)[jnp.clip(actions - FIRST_TARGET, 0, game.num_units - 1)]
+    target = slot_of_tag(state, game)[jnp.clip(actions - FIRST_TARGET, 0, game.num_tags - 1)]
     invalid = has_target & ~(targeting.can_attack(target, stats, game) | targeting.can_heal(target, stats, game))
     keeps_order = game.is_enemy | ((invalid | (actions == NO_OP)) & game.rules.invalid_keeps_order)
     move = jnp.where(has_target, STOP, actions)

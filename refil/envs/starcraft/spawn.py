@@ -116,7 +116,6 @@ def _positions(
 def _tags(unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> Int[Array, " units"]:
     # Enemies share the first tags at random, allies the rest; empty slots have none.
     ally_key, enemy_key = jax.random.split(key)
-    num_enemies = game.num_units - game.num_allies
-    ally = num_enemies + jax.random.permutation(ally_key, game.num_allies)
-    enemy = jax.random.permutation(enemy_key, num_enemies)
+    ally = game.enemy_tags + jax.random.permutation(ally_key, game.ally_tags)[: game.num_allies]
+    enemy = jax.random.permutation(enemy_key, game.enemy_tags)[: game.num_units - game.num_allies]
     return jnp.where(unit_type >= 0, jnp.concatenate([ally, enemy]), NOBODY)

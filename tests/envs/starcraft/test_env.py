@@ -1,5 +1,6 @@
 """The StarCraft environment: invariants of random battles, sizes, and initial states."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -17,6 +18,7 @@ from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim import motion
 from refil.envs.starcraft.sim.rules import SMAC
 from refil.envs.starcraft.sim.state import ARENAS, Game
+from refil.errors import RefilError
 from tests.envs.starcraft.scenes import TABLES
 from tests.slow import all_but
 
@@ -282,3 +284,33 @@ def test_armies_on_classic_maps_start_in_the_west_and_in_the_east():
     assert float(state.x[8:].mean()) == pytest.approx(23, abs=0.7)
     assert (float(state.goal_x[8]), float(state.goal_y[8])) == pytest.approx((9, 16))
     assert spawn.is_on_map(16.0, 24.5, 0.375, env.game.arena) is False
+
+
+def test_more_tags_give_sizes_for_larger_armies_and_all_of_them_are_drawn():
+    small, large = built("2-4m", tags=7), built("7m", tags=7)
+    assert (small.spec.features, small.spec.actions) == (large.spec.features, large.spec.actions)
+    assert small.spec.entities == 8
+    keys = jax.random.split(jax.random.key(0), 64)
+    states = jax.vmap(lambda key: small.reset(small.tasks[-1], key))(keys)  # 4 Marines on each side
+    tags = np.asarray(states.tag)
+    assert all(len(set(row)) == 8 for row in tags.tolist())
+    assert set(tags[:, 4:].ravel().tolist()) == set(range(7))  # enemies
+    assert set(tags[:, :4].ravel().tolist()) == set(range(7, 14))
+    obs = jax.vmap(small.observe)(states)
+    np.testing.assert_array_equal(obs.entities[..., :14].argmax(axis=-1), tags)
+
+
+def test_an_action_targets_the_enemy_with_its_tag_whatever_the_number_of_tags():
+    env = built("3m", tags=9)
+    state = env.reset(env.tasks[0], jax.random.key(0))
+    near = replace(state, x=jnp.linspace(10.0, 13.0, 6), y=jnp.full(6, 10.0))
+    enemy = 4
+    ordered = env.with_orders(near, jnp.full(3, orders.FIRST_TARGET + near.tag[enemy]))
+    assert ordered.target[:3].tolist() == [enemy] * 3
+    assert env.available_actions(near)[:, orders.FIRST_TARGET :].sum(axis=1).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("tags", [2, 129])
+def test_every_unit_needs_a_tag(tags):
+    with pytest.raises(RefilError, match=rf"env.tags is {tags}; it must be between 3, the largest army, and 128"):
+        built("3m", tags=tags)

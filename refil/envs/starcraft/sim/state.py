@@ -95,6 +95,22 @@ class Game:
     arena: Arena
     rules: Rules
     in_kernel: bool = False  # ticks are being traced for a kernel, where arrays cannot be indexed
+    tags: int | None = None  # tags of each team, from which its units draw theirs; None: as many as it has slots
+
+    @property
+    def ally_tags(self) -> int:
+        """The number of tags that allies can have."""
+        return self.num_allies if self.tags is None else self.tags
+
+    @property
+    def enemy_tags(self) -> int:
+        """The number of tags that enemies can have; they are the first ones."""
+        return self.num_units - self.num_allies if self.tags is None else self.tags
+
+    @property
+    def num_tags(self) -> int:
+        """The number of all tags."""
+        return self.enemy_tags + self.ally_tags
 
     @property
     def is_enemy(self) -> Bool[Array, " units"]:

@@ -140,9 +140,7 @@ def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
     return RunConfig(
         env=Choice(env[0], env_options, env[1]),
         method=Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
-        algorithm=settings.apply_defaults(algorithm.Config(), env_defaults),
-        train=train,
-        output=output,
+        **{"algorithm": settings.apply_defaults(algorithm.Config(), env_defaults), "train": train, "output": output},
     )
 
 

@@ -37,26 +37,26 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     progress.phase("playing until there is something to learn from")
     while not int(state.counters.updates.min()):
         state = learn(state, play(state))
-    loops = Loops(learn, play, state)
+    programs = Programs(learn, play, state)
     progress.phase(f"timing {repeats} iterations of training")
-    before = loops.iterate().env_steps.sum()
-    iteration_s = _seconds(loops.iterate, repeats)
-    steps = int(loops.state.counters.env_steps.sum() - before) / (repeats + 1)
+    before = programs.iterate().env_steps.sum()
+    iteration_s = _seconds(programs.iterate, repeats)
+    steps = int(programs.state.counters.env_steps.sum() - before) / (repeats + 1)
     if profile:
         with jax.profiler.trace(profile):
-            jax.block_until_ready(loops.iterate())
+            jax.block_until_ready(programs.iterate())
     progress.phase("timing play and updates")
-    times = _time_play_and_updates(loops, repeats)
+    times = _time_play_and_updates(programs, repeats)
     if parts:
         progress.phase("timing the parts of an update")
-        times |= _time_parts(config.algorithm_module("timing").prefixes(setup, loops.state, play(loops.state)), repeats)
+        times |= _time_parts(config.algorithm_module("timing").prefixes(setup, programs.state, play(programs.state)), repeats)
     return {
         **times,
         "train_steps_per_s": steps / iteration_s,
         "minutes_for_10m": 1e7 * train.seeds / (steps / iteration_s) / 60,
         "compile_s": compile_s,
         "compile_cached_s": compile_cached_s,
-        "state_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(loops.state)),
+        "state_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(programs.state)),
         **devices.peak_bytes(),
         "device": jax.devices()[0].device_kind,
         "envs": train.envs,
@@ -65,7 +65,7 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
 
 
 @dataclass
-class Loops:
+class Programs:
     """The compiled programs of training, and the state that they advance."""
 
     learn_program: Callable[[Any, Any], Any]
@@ -125,14 +125,14 @@ def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Arr
     return end.policy_state + rewards.sum()
 
 
-def _time_play_and_updates(loops: Loops, repeats: int) -> dict[str, float]:
-    counts = loops.state.counters
-    untrained = replace(loops.state, counters=replace(counts, env_steps=jnp.zeros_like(counts.env_steps)))
-    explore = partial(loops.play_program, untrained)  # before the first step, epsilon is 1
+def _time_play_and_updates(programs: Programs, repeats: int) -> dict[str, float]:
+    counts = programs.state.counters
+    untrained = replace(programs.state, counters=replace(counts, env_steps=jnp.zeros_like(counts.env_steps)))
+    explore = partial(programs.play_program, untrained)  # before the first step, epsilon is 1
     played, play_s = explore(), _seconds(explore, repeats)
     before = jax.device_get(counts)
-    learn_s = _seconds(partial(loops.learn, played), repeats)
-    after = loops.state.counters
+    learn_s = _seconds(partial(programs.learn, played), repeats)
+    after = programs.state.counters
     made = {
         name: int((getattr(after, name) - getattr(before, name)).sum()) / (repeats + 1) for name in ("env_steps", "updates")
     }

@@ -17,7 +17,7 @@ HELP = """Measure how fast an environment is simulated and a method learns on th
 
 env_steps_per_s: environment steps per second while playing, including the choice of actions.
 
-ms_per_update: milliseconds per gradient update and seed, with all that learning does besides.
+ms_per_update: milliseconds per gradient update and seed, including everything else that learning does.
 
 ms_rebuild, ms_forward, ms_backward, ms_optimizer (with --parts): how one update of one seed, without packing, divides into
 rebuilding observations from the replay buffer, the loss, its gradient, and the optimizer. On-policy methods have ms_targets,

@@ -1,7 +1,7 @@
 """A utility that scores actions aimed at an entity by the features of that entity.
 
-With one output per target, as in REFIL, a network has to learn for every slot of the enemy's army on its own what makes a good
-target. Here all targets share their weights, so that what is learned about one enemy holds for all, in armies of any size.
+With one output per target, as in REFIL, a network has to learn for every tag on its own what makes a good target. Here all
+targets share their weights, so that what is learned about one enemy holds for all, in armies of any size.
 """
 
 import equinox as eqx
@@ -25,7 +25,10 @@ class TargetedUtility(GruUtility):
     def q_values(
         self, features: Float[Array, "views *batch agents hidden"], obs: Observation
     ) -> Float[Array, "views *batch agents actions"]:
-        """Score every action; those aimed at an entity that the agent does not see have the value of the head alone."""
+        """Score every action; those aimed at an entity that the agent does not see have the value of the head alone.
+
+        As in UPDeT, an imagined view that hides an entity does not change the value of aiming at it.
+        """
         assert obs.targeting_action is not None
         targets = self.embed_target(entity_inputs(obs, self.last_action_dim)).astype(jnp.float32)
         outputs, size = self.head(features), targets.shape[-1]

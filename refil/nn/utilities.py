@@ -81,7 +81,7 @@ class GruUtility(eqx.Module):
     """Encodes the entities in view, remembers with a GRU and scores actions (the authors' choice for StarCraft)."""
 
     encoder: Encoder
-    input_proj: Linear | None  # with a ReLU, maps the encoder's output to the GRU's input; None: they are the same
+    input_proj: Linear | None  # layer between encoder and GRU, with a ReLU; None: the GRU reads the encoder's output
     gru: Gru
     head: Head
     last_action_dim: int = eqx.field(static=True)
@@ -137,12 +137,12 @@ def step_views(
     features = utility.encode(obs, views)
     if isinstance(utility, RecurrentUtility):
         states, features = utility.recur(states, features)
-    return states, _q_values(utility, jax.tree.map(lambda leaf: leaf[:1], features), obs)[0]
+    return states, _q_values(utility, jax.tree.map(lambda leaf: leaf[:1], features), obs, 1)[0]
 
 
-def _q_values(utility: Utility, features: PyTree, obs: Observation) -> Float[Array, "views *batch agents actions"]:
+def _q_values(utility: Utility, features: PyTree, obs: Observation, views: int) -> Float[Array, "views *batch agents actions"]:
     """Return Q-values in float32, zero for absent agents."""
-    q, expected = utility.q_values(features, obs), (len(jax.tree.leaves(features)[0]), *obs.available.shape)
+    q, expected = utility.q_values(features, obs), (views, *obs.available.shape)
     if jnp.shape(q) != expected:
         axes = "[views, *batch, agents, actions]"
         raise RefilError(f"q_values of {type(utility).__name__} must return {axes} = {expected}, not {jnp.shape(q)}")
@@ -197,7 +197,7 @@ def unroll_overlapped(
     obs = batch.observations if key is None else replace(batch.observations, key=timestep_keys(batch, key))
     if not isinstance(utility, RecurrentUtility):
         features, other = utility.encode(obs, views), overlapped(lambda values: values)
-        return _q_values(utility, features, obs), features, other
+        return _q_values(utility, features, obs, len(views)), features, other
     if (index := batch.pack_index) is None:  # transpose observations, not what is computed from them: they are smaller
         obs, views = jax.tree.map(partial(jnp.swapaxes, axis1=0, axis2=1), obs), jnp.swapaxes(views, 1, 2)
     assert obs.is_first is not None
@@ -205,7 +205,7 @@ def unroll_overlapped(
     initial = utility.initial_state(len(views), is_first.shape[2], views.shape[-2])
     features, other = _recur(utility, inputs, is_first, (initial, batch.start), overlapped)
     features = jax.tree.map(partial(from_rows, index), features)
-    q = _q_values(utility, features, obs)
+    q = _q_values(utility, features, obs, len(views))
     if index is None:
         q, features = jax.tree.map(partial(jnp.swapaxes, axis1=1, axis2=2), (q, features))
     return q, features, other

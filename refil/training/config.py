@@ -136,11 +136,11 @@ def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
     method_options = contracts.default_options(method_module, method[0], ("config", "spec"))
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
     algorithm = algorithm_config(*method)
-    train, output = algorithm.defaults(settings.apply_defaults(TrainConfig(), env_defaults), OutputConfig())
     return RunConfig(
-        env=Choice(env[0], env_options, env[1]),
-        method=Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
-        **{"algorithm": settings.apply_defaults(algorithm.Config(), env_defaults), "train": train, "output": output},
+        Choice(env[0], env_options, env[1]),
+        Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
+        settings.apply_defaults(algorithm.Config(), env_defaults),
+        *algorithm.defaults(settings.apply_defaults(TrainConfig(), env_defaults), OutputConfig()),
     )
 
 

@@ -15,8 +15,12 @@ KINDS = ("env", "method")
 # Options that a config of version 2 may lack. A new option of refil itself belongs here, with a default that changes nothing,
 # so that configs of earlier versions can still be read.
 MAY_BE_MISSING = (
-    *("env.sha256", "method.sha256", "env.tags", "method.shared_targets"),
-    *("output.stop_after", "output.replay"),
+    "env.sha256",
+    "env.tags",
+    "method.sha256",
+    "method.shared_targets",
+    "output.replay",
+    "output.stop_after",
 )
 Names = dict[str, tuple[str, str]]  # name and SHA-256 of the environment and of the method; built-in ones have no hash
 

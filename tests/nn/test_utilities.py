@@ -12,10 +12,10 @@ from jaxtyping import Array
 
 from refil.checks import batches, methods
 from refil.errors import RefilError
-from refil.learning import losses
+from refil.learning import losses, networks
 from refil.nn.layers import Linear, linear
 from refil.nn.mixers import Vdn
-from refil.nn.utilities import entity_inputs, initial_state, timestep_keys, unroll
+from refil.nn.utilities import FeedForwardUtility, entity_inputs, initial_state, timestep_keys, unroll
 from refil.types import EpisodeBatch, Method, Model, Observation, RecurrentUtility, Utility
 from tests.tiny_methods import CASES, EPISODES, SPECS, TIME, built, marked_slow, q_values, random_batch, subject, two_models
 
@@ -168,6 +168,19 @@ def test_the_keys_of_timesteps_differ_and_do_not_depend_on_packing(layouts):
 def test_wrong_shapes_of_q_values_are_an_error_that_names_the_class():
     with pytest.raises(RefilError, match=r"q_values of Forgetful must return .* = \(1, 5, 3, 3, 5\), not \(1, 5, 3, 3, 4\)"):
         unroll(leaky(Forgetful), random_batch(SPEC, 0))
+
+
+def test_a_utility_that_loses_views_is_an_error():
+    class OneView(FeedForwardUtility):
+        def encode(self, obs, views):
+            return super().encode(obs, views)[:1]
+
+    plain = networks.attention_vdn(networks.UtilityOptions(size=8, heads=2, recurrent=False), SPEC, jax.random.key(0)).utility
+    batch = random_batch(SPEC, 0)
+    views = jnp.stack([batch.observations.visible] * 2)
+    assert unroll(plain, batch, views).shape[0] == 2
+    with pytest.raises(RefilError, match=r"q_values of OneView must return .* = \(2, 3, 5, 3, 5\), not \(1, 3, 5, 3, 5\)"):
+        unroll(OneView(plain.encoder, plain.head, plain.last_action_dim), batch, views)
 
 
 def test_the_last_action_is_one_hot_for_agents_and_zero_for_others_and_at_the_first_timestep():

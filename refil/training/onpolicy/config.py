@@ -8,7 +8,7 @@ from refil.learning.onpolicy import OnPolicyMethod
 from refil.settings import NonNegativeFloat, PositiveInt, UnitFloat
 from refil.training.setup import OutputConfig, TrainConfig
 
-LOG_EVERY = 20_000  # episodes: about once in a second on a GPU
+LOG_EVERY = 20_000  # episodes: every few seconds on a GPU
 STEPS = 5  # times the environment's own number of steps: on-policy steps are much faster, and used less often
 
 

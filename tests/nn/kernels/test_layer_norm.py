@@ -33,8 +33,7 @@ def test_the_kernel_computes_what_plain_jax_computes(sizes, relu):
 
 
 def test_several_seeds_are_one_call():
-    inputs = jax.tree.map(lambda *leaves: jnp.stack(leaves), random_inputs(64, 32), random_inputs(64, 32, jnp.float16))
-    inputs = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), inputs)
+    inputs = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf[::-1]]), random_inputs(64, 32))
     own = jax.vmap(lambda *each: kernel.layer_norm_backward(*each, True, interpret=True))(*inputs)
     jax.tree.map(assert_close, own, jax.vmap(lambda *each: layer_norm.normalize_backward(*each, True))(*inputs))
 

@@ -1,7 +1,8 @@
 """Commands run in this process, and a trained run for them."""
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import pytest
@@ -12,6 +13,14 @@ from refil.storage.run_dir import RunDir
 from refil.training import config as configs
 from refil.training import trainer
 from tests.tiny_runs import small
+
+
+@pytest.fixture(autouse=True)
+def hangups_are_not_ignored() -> Iterator[None]:
+    """Undo `nohup`: tests here send SIGHUP, and their subprocesses inherit how it is handled."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import numpy as np
 Z95 = 1.959964
 FINAL = 0.1  # the last fraction of a seed's steps, whose evaluations count as final
 FINAL_MEANING = "mean over the last 10 % of each seed's steps"
+HELD = 5  # evaluations in a row at or above a level that count as holding it
 MIN_SEEDS = 5  # fewer seeds have a range, more have a confidence interval
 Floats = np.ndarray | np.float64
 
@@ -43,6 +44,15 @@ def final(points: np.ndarray) -> float:
     """Return the final value of one seed: the mean over the last 10 % of its steps. `points` is one entry of `series`."""
     steps, values = points.T
     return float(values[steps >= (1 - FINAL) * steps.max()].mean())
+
+
+def held_from(values: np.ndarray, level: float, evaluations: int = HELD) -> int | None:
+    """Return the number of the first evaluation at or above a level if those that follow it are too, `evaluations` in all."""
+    if len(values) < evaluations:
+        return None
+    reached = np.asarray(values) >= level
+    starts = np.flatnonzero(np.convolve(reached, np.ones(evaluations), "valid") == evaluations)
+    return int(starts[0]) if len(starts) else None
 
 
 def spread(values: np.ndarray, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Spread | None:

@@ -24,6 +24,14 @@ def test_the_final_value_is_the_mean_over_the_last_tenth_of_a_seeds_own_steps():
     assert stats.final(points[:1]) == 0.0
 
 
+def test_a_level_is_held_from_the_first_of_several_evaluations_at_or_above_it():
+    values = np.array([0.9, 0.2, 0.8, 0.9, 0.8, 0.7])
+    assert stats.held_from(values, 0.8, 3) == 2
+    assert stats.held_from(values, 0.7) is None
+    assert stats.held_from(values, 0.7, 4) == 2
+    assert stats.held_from(values[:2], 0.1) is None  # fewer evaluations than that
+
+
 def test_a_single_seed_has_no_spread():
     assert stats.spread(np.array([0.25])) is None
     assert stats.spread_name(1) == "1 seed"

@@ -31,6 +31,8 @@ class PlotArgs:
     title: str | None = None  # Title of the figure; panels are titled with environment and number of seeds in any case
     size: tuple[float, float] | None = None  # Width and height of the figure in inches
     smooth: PositiveInt = 1  # Number of evaluations to average over, the latest and those before it; tables are not smoothed
+    until: PositiveInt | None = None  # Use only this many steps of each run, for example to compare runs of different length
+    level: float | None = None  # Mark this value, for example 0.8, and print when each seed reaches it and stays there
 
 
 def main(arguments: list[str]) -> None:
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> None:
     args = settings.from_command_line(PlotArgs, arguments, "refil plot", __doc__)
     _check(args)
     runs = [run_dir.open_run(path) for path in args.runs]
-    options = PlotOptions(args.metric, args.title, args.size, args.smooth)
+    options = PlotOptions(args.metric, args.title, args.size, args.smooth, args.until, args.level)
     with serialization.require_matplotlib():
         figure, curves = plugins.load(PLOTS, args.figure), _by_label(runs, args.labels or _default_labels(runs))
         serialization.save_figure(_call(figure.draw, curves, options, args.figure), args.out)
@@ -61,7 +63,7 @@ def _call(function: Callable[..., Any], curves: dict[str, list[RunDir]], options
     if len(inspect.signature(function).parameters) > 1:
         return function(curves, options)
     if options != PlotOptions():
-        flags = "--metric, --title, --size and --smooth"
+        flags = "--metric, --title, --size, --smooth, --until and --level"
         raise RefilError(f"{flags} need a figure with options; {function.__name__}(curves) of {figure} takes none")
     return function(curves)
 

@@ -1,11 +1,14 @@
 """Learning curves: win rate or another metric against environment steps, mean and spread over seeds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from refil import stats
+from refil.errors import RefilError
 from refil.plots import PlotOptions, _curves, _runs
 from refil.plots._runs import Curves
 from refil.storage.run_dir import RunDir
@@ -36,6 +39,8 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
     for axes, drawn in zip(all_axes, panels.values(), strict=True):
         for label, (steps, seeds) in drawn.items():
             _curves.draw_curve(axes, steps / unit, scale * seeds, order.index(label), texts[label], bounds)
+        if options.level is not None:
+            axes.axhline(scale * options.level, color="gray", linewidth=0.8, linestyle=":")
         axes.set_xlabel(f"environment steps ({name})")
         axes.set_ylabel(UNITS.get(options.metric, options.metric.replace("_", " ")))
     if options.metric in RATES:
@@ -45,29 +50,47 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
 
 
 def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
-    """Yield the final value of each curve, and its mean over all steps."""
+    """Yield the final value of each curve, its mean over all steps, and when each seed reaches the level of the options."""
     envs, name = _runs.panels(curves), options.metric.replace("_", " ")
-    yield f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | mean | spread | mean over all steps |"
-    yield "|---|---:|---|---:|---|---:|"
+    head = f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | mean | spread | mean over all steps |"
+    if options.level is not None:
+        head += f" {stats.HELD} evaluations in a row at {_shown(options.metric)(options.level)} or more: from million steps |"
+        head += " seconds, compilation included |"
+    yield head
+    yield "|---|---:|---|---:|---|---:|" + ("---|---|" if options.level is not None else "")
     for env, members in envs.items():
         for label, runs in members.items():
-            yield f"| {label if len(envs) == 1 else f'{label} on {env}'} | {' | '.join(_cells(runs, options.metric))} |"
+            cells = _cells(runs, options) + _level_cells(runs, options)
+            yield f"| {label if len(envs) == 1 else f'{label} on {env}'} | {' | '.join(cells)} |"
 
 
-def seed_curves(runs: Sequence[RunDir], metric: str = DEFAULT.metric, smooth: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def seed_curves(runs: Sequence[RunDir], options: PlotOptions = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
     """Return a grid of steps that every seed has reached, and each seed's values interpolated there."""
-    points = [np.column_stack([each[:, 0], _smoothed(each[:, 1], smooth)]) for each in _runs.series(runs, metric)]
+    points = [np.column_stack([each[:, 0], _smoothed(each[:, 1], options.smooth)]) for each in _points(runs, options)]
     grid = np.linspace(0, min(curve[-1, 0] for curve in points), POINTS)
     return grid, np.stack([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in points])
 
 
-def final_values(runs: Sequence[RunDir], metric: str = DEFAULT.metric) -> np.ndarray:
+def final_values(runs: Sequence[RunDir], options: PlotOptions = DEFAULT) -> np.ndarray:
     """Return the final value of each seed."""
-    return np.array([stats.final(points) for points in _runs.series(runs, metric)])
+    return np.array([stats.final(points) for points in _points(runs, options)])
 
 
 def _seed_curves(members: Curves, options: PlotOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    return {label: seed_curves(runs, options.metric, options.smooth) for label, runs in members.items()}
+    return {label: seed_curves(runs, options) for label, runs in members.items()}
+
+
+def _points(runs: Sequence[RunDir], options: PlotOptions) -> list[np.ndarray]:
+    points = _runs.series(runs, options.metric)
+    if options.until is None:
+        return points
+    if any(each[0, 0] > options.until for each in points):
+        raise RefilError(f"--until {options.until:,} is before the first value of {options.metric} in {runs[0].path}")
+    return [each[each[:, 0] <= options.until] for each in points]
+
+
+def _shown(metric: str) -> Callable[[Any], str]:
+    return "{:.0%}".format if metric in RATES else "{:.3g}".format
 
 
 def _smoothed(values: np.ndarray, number: int) -> np.ndarray:
@@ -78,13 +101,25 @@ def _smoothed(values: np.ndarray, number: int) -> np.ndarray:
     return (sums[last] - sums[first]) / (last - first)
 
 
-def _cells(runs: Sequence[RunDir], metric: str) -> list[str]:
-    show = "{:.0%}".format if metric in RATES else "{:.3g}".format
-    ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _runs.series(runs, metric)}, key=float)
-    finals = final_values(runs, metric)
-    spread = stats.spread(finals, (0.0, 1.0) if metric in RATES else (-np.inf, np.inf))
+def _cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
+    show = _shown(options.metric)
+    ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _points(runs, options)}, key=float)
+    finals = final_values(runs, options)
+    spread = stats.spread(finals, (0.0, 1.0) if options.metric in RATES else (-np.inf, np.inf))
     between = "" if spread is None else f"{show(spread.low)} to {show(spread.high)} ({spread.name})"
     steps = " to ".join(dict.fromkeys((ends[0], ends[-1])))
-    whole = seed_curves(runs, metric)[1].mean()
+    whole = seed_curves(runs, replace(options, smooth=1))[1].mean()
     seeds = ", ".join(map(show, finals)) if len(finals) <= MAX_LISTED else f"{show(finals.min())} to {show(finals.max())}"
     return [steps, seeds, show(finals.mean()), between, show(whole)]
+
+
+def _level_cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
+    """Return from which step and second on each seed holds the level."""
+    if options.level is None:
+        return []
+    steps, seconds = [], []
+    for points, clock in zip(_points(runs, options), _runs.series(runs, "seconds"), strict=True):
+        first = stats.held_from(points[:, 1], options.level)
+        steps.append("never" if first is None else f"{points[first, 0] / 1e6:.1f}")
+        seconds.append("never" if first is None else f"{np.interp(points[first, 0], *clock.T):.0f}")
+    return [", ".join(steps), ", ".join(seconds)]

@@ -52,7 +52,7 @@ def test_metric_title_size_and_smoothing_reach_the_figure(refil, run, tmp_path):
     words = ["--metric", "loss", "--title", "Ours", "--size", "5", "3", "--smooth", "4"]
     printed, _, code = refil("plot", str(run.path), *words, "--figure", str(mine), "--out", str(tmp_path / "x.png"))
     assert code == 0
-    assert printed.startswith("PlotOptions(metric='loss', title='Ours', size=(5.0, 3.0), smooth=4)")
+    assert printed.startswith("PlotOptions(metric='loss', title='Ours', size=(5.0, 3.0), smooth=4, until=None, level=None)")
     printed, _, code = refil("plot", str(run.path), *words, "--out", str(tmp_path / "x.png"))
     assert code == 0
     assert printed.startswith("| final loss (")
@@ -63,7 +63,7 @@ def test_a_figure_without_options_refuses_them(refil, run, tmp_path):
     mine.write_text("def draw(curves): pass\ndef table(curves): pass\n")
     _, error, code = refil("plot", str(run.path), "--figure", str(mine), "--smooth", "2", "--out", str(tmp_path / "x.png"))
     assert code == 2
-    assert "--smooth need a figure with options; draw(curves)" in error
+    assert "--until and --level need a figure with options; draw(curves)" in error
 
 
 def test_runs_that_differ_only_in_their_paths_have_different_labels(refil, run, tmp_path):

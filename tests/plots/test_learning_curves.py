@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from refil.errors import RefilError
 from refil.plots import PlotOptions, _curves, learning_curves
 from tests.plots.made_up import constant, made_up
 from tests.tiny_runs import small
@@ -25,7 +26,7 @@ def test_seeds_are_interpolated_on_a_common_grid_that_all_have_reached(tmp_path)
 
 def test_values_are_smoothed_over_the_latest_evaluations(tmp_path):
     run = made_up(tmp_path / "run", [(0, 0, 0.0), (0, 100, 0.6), (0, 200, 0.9)])
-    steps, (curve,) = learning_curves.seed_curves([run], smooth=2)
+    steps, (curve,) = learning_curves.seed_curves([run], PlotOptions(smooth=2))
     np.testing.assert_allclose(np.interp([0, 100, 200], steps, curve), [0.0, 0.3, 0.75])
 
 
@@ -96,3 +97,26 @@ def test_rows_of_several_environments_name_theirs(tmp_path):
     runs = [constant(tmp_path / str(cells), [0.5], small().with_options({"cells": cells})) for cells in (3, 5)]
     rows = list(learning_curves.table({"ours": runs}))[2:]
     assert [row.split(" | ")[0] for row in rows] == [f"| ours on group_matching, cells {cells}" for cells in (3, 5)]
+
+
+def test_runs_of_different_length_can_be_compared_at_the_same_step(tmp_path):
+    run = made_up(tmp_path / "run", [(0, 10**5 * n, n / 10) for n in range(11)])
+    *_, row = learning_curves.table({"ours": [run]}, PlotOptions(until=500_000))
+    assert row == "| ours | 0.5 | 50% | 50% |  | 25% |"
+    (axes,) = learning_curves.draw({"ours": [run]}, PlotOptions(until=500_000)).axes
+    assert axes.lines[0].get_xdata()[-1] == 500
+    late = made_up(tmp_path / "late", [(0, 100, 0.5)])
+    with pytest.raises(RefilError, match="--until 50 is before the first value of win_rate"):
+        list(learning_curves.table({"ours": [late]}, PlotOptions(until=50)))
+
+
+def test_the_table_says_when_each_seed_holds_a_level(tmp_path):
+    run = made_up(tmp_path / "run", [(0, 10**6 * n, 0.8 * (n >= 2)) for n in range(9)])
+    run.append_metrics([{"seed": 1, "env_steps": 10**6 * n, "win_rate": 0.8 * (n % 5 > 0)} for n in range(9)])
+    run.append_metrics([{"seed": seed, "env_steps": 10**6 * n, "seconds": 10.0 * n} for seed in (0, 1) for n in range(9)])
+    head, rule, row = learning_curves.table({"ours": [run]}, PlotOptions(level=0.75))
+    assert "| 5 evaluations in a row at 75% or more: from million steps | seconds, compilation included |" in head
+    assert head.count("|") == rule.count("|") == row.count("|")
+    assert row.endswith("| 2.0, never | 20, never |")
+    (axes,) = learning_curves.draw({"ours": [run]}, PlotOptions(level=0.75)).axes
+    assert 75 in axes.lines[-1].get_ydata()

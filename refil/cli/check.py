@@ -94,7 +94,6 @@ def _environment(module: Any, name: str, args: CheckArgs) -> "tuple[str, list[Ch
 def _method(module: Any, name: str, args: CheckArgs) -> "tuple[str, list[Check]]":
     from refil.checks import batches, methods
     from refil.training import config, contracts
-    from refil.training.replay.config import ReplayConfig
     from refil.training.setup import Setup, TrainConfig
 
     if args.env is None:
@@ -103,8 +102,8 @@ def _method(module: Any, name: str, args: CheckArgs) -> "tuple[str, list[Check]]
         chosen = config.default(args.env, name)
         env, options = chosen.build_env(), chosen.method.options
     built = contracts.build(module, name, options, env.spec)
-    contracts.check_method(built, name, config.algorithm_config(name).METHOD)
-    method = methods.as_replay_method(built)
-    contracts.check_learning(Setup(env, method, ReplayConfig(), TrainConfig()), name)
-    subject = methods.Subject(method, env.spec, getattr(module, "COMMUNICATES", False))
+    algorithm = config.algorithm_config(name)
+    contracts.check_method(built, name, algorithm.METHOD)
+    contracts.check_learning(Setup(env, built, algorithm.Config(), TrainConfig()), name)
+    subject = methods.Subject(methods.as_replay_method(built), env.spec, getattr(module, "COMMUNICATES", False))
     return f"a method, with {args.env or 'random batches'}", methods.all_checks(subject, args.seed)

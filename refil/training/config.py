@@ -92,8 +92,7 @@ class RunConfig:
         return contracts.is_user_file(self.env.name) or contracts.is_user_file(self.method.name)
 
     def _try_out(self, setup: Setup) -> None:
-        if algorithm_name(self.method.name, self.method.sha256) == "replay":
-            contracts.check_learning(setup, self.method.name)
+        contracts.check_learning(setup, self.method.name)
         if contracts.is_user_file(self.env.name):
             contracts.dry_run(setup.env, self.env.name)
 

@@ -1,7 +1,7 @@
 """Checks of how a method learns in an environment: acting, the loss, its gradient, the optimizer and the target network.
 
-Everything is traced, padded and packed, so it takes a moment and computes nothing. Built-in methods in built-in environments
-need no such check.
+Everything is traced, so it takes a moment and computes nothing: losses of methods with a replay buffer on padded and packed
+batches, those of on-policy methods on a rollout. Built-in methods in built-in environments need no such check.
 """
 
 from dataclasses import replace
@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from refil.errors import RefilError
+from refil.learning.onpolicy import OnPolicyMethod
 from refil.training.contracts.method import RESERVED
 from refil.training.contracts.plugin import kind
 from refil.training.contracts.tracing import check_array, difference, key_shape, shapes, trace
+from refil.training.onpolicy import stream
+from refil.training.onpolicy import update as on_policy
 from refil.training.replay import buffer, update
 from refil.training.setup import Setup
 from refil.types import EpisodeBatch, Observation, Trajectory
@@ -27,6 +30,8 @@ def check_learning(setup: Setup, name: str) -> None:
     model = trace(f"{name}: init()", setup.method.init, key_shape())
     padded, packed = _batches(setup, name)
     _check_acting(setup, model, padded, name)
+    if isinstance(setup.method, OnPolicyMethod):
+        return _check_on_policy(setup, model, name)
     learner = _learner(setup, model, name)
     for batch in (padded, packed):
         _check_loss(setup, model, batch, name)
@@ -117,7 +122,10 @@ def _check_loss(setup: Setup, model: Any, batch: EpisodeBatch, name: str) -> Non
         return setup.method.loss(*update.cast(setup, model, model, batch), key)
 
     packed = " of a packed batch" if batch.pack_index is not None else ""
-    result = trace(f"{name}: loss(){packed}", loss, model, batch, key_shape())
+    _check_loss_result(trace(f"{name}: loss(){packed}", loss, model, batch, key_shape()), name)
+
+
+def _check_loss_result(result: Any, name: str) -> None:
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
         found = f"({', '.join(map(kind, result))})" if isinstance(result, tuple) and len(result) == 2 else kind(result)
         raise RefilError(f"{name}: loss() returned {found}; it must return (loss, metrics), a scalar and a dict of scalars")
@@ -139,3 +147,37 @@ def _check_target(setup: Setup, learner: update.LearnerState, name: str) -> None
         model = jax.eval_shape(lambda learner: learner.model, learner)
         if text := difference(trace(what, own, model, model, due), model):
             raise RefilError(f"{what} returned another type of model: {text}")
+
+
+def _check_on_policy(setup: Setup, model: Any, name: str) -> None:
+    method, length = setup.method, setup.algorithm.rollout
+    few = setup._replace(train=replace(setup.train, envs=EPISODES), algorithm=replace(setup.algorithm, minibatches=1))
+    _check_views(few, name)
+    batch = trace(f"{name}: a rollout", partial(_rollout, few), model, key_shape())
+    what = f"{name}: greedy_values()"
+    values = trace(what, lambda *given: method.greedy_values(*given), model, batch)
+    if not hasattr(values, "shape") or values.shape != (EPISODES, length + 1):
+        found = f"shape {values.shape}" if hasattr(values, "shape") else kind(values)
+        raise RefilError(f"{what} returned {found}; it must be [batch, timesteps] = {(EPISODES, length + 1)}")
+    given = model, batch, jax.ShapeDtypeStruct((EPISODES, length), jnp.float32)
+    result = trace(f"{name}: loss()", lambda model, *rest: method.loss(on_policy.cast(few, model), *rest), *given)
+    _check_loss_result(result, name)
+    trace(f"{name}: the gradient of loss()", jax.grad(partial(on_policy.loss, few), has_aux=True), *given)
+
+
+def _check_views(setup: Setup, name: str) -> None:
+    agents, entities = setup.env.spec.agents, setup.env.spec.entities
+    given = jax.ShapeDtypeStruct((agents, entities), bool), jax.ShapeDtypeStruct((entities,), jnp.int32)
+    views = trace(f"{name}: views()", setup.method.views, *given)
+    if not hasattr(views, "shape") or len(views.shape) != 3 or views.shape[1:] != (agents, entities) or not views.shape[0]:
+        found = f"shape {views.shape}" if hasattr(views, "shape") else kind(views)
+        expected = f"[views, agents, entities] = (1 or more, {agents}, {entities})"
+        raise RefilError(f"{name}: views() returned {found}; it must be {expected}")
+    check_array(f"{name}: views() returned an array", views, tuple(("", size) for size in views.shape), jnp.bool_)
+
+
+def _rollout(setup: Setup, model: Any, key: Any) -> EpisodeBatch:
+    models, keys = jax.tree.map(lambda leaf: leaf[None], (model, key))
+    start = stream.init_stream(setup, models, keys)
+    _, batch, _ = stream.rollout(setup, models, jnp.ones(1), start, keys)
+    return jax.tree.map(lambda leaf: leaf[0], replace(batch, start=start.memory))

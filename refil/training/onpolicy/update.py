@@ -98,7 +98,7 @@ def loss(
     setup: Setup, model: Any, batch: EpisodeBatch, targets: Float[Array, "batch time"] | None
 ) -> tuple[Float[Array, ""], Metrics]:
     """Return the method's loss and metrics in the compute type."""
-    model = _cast(setup, model)
+    model = cast(setup, model)
     return setup.method.loss(model, batch, compute_targets(setup, model, batch) if targets is None else targets)
 
 
@@ -117,7 +117,7 @@ def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> 
     network: dict[str, Callable[[], Any]] = {"average": lambda: learner.averaged, "frozen": lambda: learner.model}
     if setup.algorithm.targets not in network:
         return None
-    model = _cast(setup, network[setup.algorithm.targets]())
+    model = cast(setup, network[setup.algorithm.targets]())
     minibatches = setup.algorithm.minibatches
     together = max(count for count in range(1, MOST_TOGETHER + 1) if minibatches % count == 0)
     rows = jnp.arange(setup.train.envs).reshape(minibatches // together, -1)
@@ -131,7 +131,8 @@ def take_rows(batch: EpisodeBatch, rows: Int[Array, " rows"]) -> EpisodeBatch:
     return replace(jax.tree.map(lambda leaf: leaf[rows], replace(batch, start=None)), start=start)
 
 
-def _cast(setup: Setup, model: Any) -> Any:
+def cast(setup: Setup, model: Any) -> Any:
+    """Return a network in the compute type."""
     return jax.tree.map(lambda leaf: leaf.astype(setup.compute_dtype), model)
 
 

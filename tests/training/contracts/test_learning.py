@@ -12,6 +12,7 @@ from refil.errors import RefilError
 from refil.training import contracts, trainer
 from refil.training.replay import loop
 from refil.training.setup import Setup
+from tests import tiny_streams
 from tests.tiny_runs import small
 
 
@@ -68,6 +69,34 @@ def test_mistakes_in_losses_are_named(loss, message):
 def test_mistakes_in_optimizers_and_target_updates_are_named():
     refused(r"optimizer\(\) returned a tuple of 0; it must return an optax optimizer", optimizer=lambda config: ())
     refused(r"target_update\(\) returned another type of model", target_update=lambda target, model, due: model.utility)
+
+
+def refused_on_policy(message: str, **changes) -> None:
+    setup = tiny_streams.small().build()
+    with pytest.raises(RefilError, match=f"^mine: {message}"):
+        contracts.check_learning(setup._replace(method=replace(setup.method, **changes)), "mine")
+
+
+def broken_on_policy(model, batch, targets):
+    return targets @ targets, {}
+
+
+def test_mistakes_in_on_policy_methods_are_named():
+    method = tiny_streams.small().build().method
+    refused_on_policy(r"views\(\) returned shape \(\d, \d\); it must be \[views, agents", views=lambda visible, groups: visible)
+    refused_on_policy(
+        r"views\(\) returned .*type float32; it must be of bool", views=lambda visible, groups: visible[None] * 1.0
+    )
+    refused_on_policy(
+        r"greedy_values\(\) returned shape \(2, \d+\); it must be \[batch, timesteps\]",
+        greedy_values=lambda model, batch: method.greedy_values(model, batch)[:, 1:],
+    )
+    refused_on_policy(
+        r"loss\(\) returned an array of shape \(\); it must return \(loss, metrics\)",
+        loss=lambda *given: method.loss(*given)[0],
+    )
+    refused_on_policy(r"loss\(\) failed at .*in broken_on_policy\(\): TypeError: dot_general", loss=broken_on_policy)
+    contracts.check_learning(tiny_streams.small().build(), "mine")
 
 
 def test_what_is_right_passes():

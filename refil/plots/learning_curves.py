@@ -15,9 +15,10 @@ from refil.storage.run_dir import RunDir
 
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
 MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
-RATES = ("win_rate",)  # metrics that are fractions and shown in percent
+RATES = ("win_rate", "train_win_rate")  # metrics that are fractions and shown in percent
 UNITS = {
     "win_rate": "win rate (%)",
+    "train_win_rate": "win rate in training (%)",
     "return_mean": "return per episode",
     "length_mean": "length of episodes (steps)",
     "seconds": "training time (s)",

@@ -15,6 +15,7 @@ KINDS = ("env", "method")
 # Options that a config of version 2 may lack. A new option of refil itself belongs here, with a default that changes nothing,
 # so that configs of earlier versions can still be read.
 MAY_BE_MISSING = (
+    "algorithm.learnability",
     "env.sha256",
     "env.tags",
     "method.sha256",

@@ -19,6 +19,7 @@ COUNTED = (
     "updates",
     "epsilon",
     "learning_rate",
+    "train_win_rate",
     "loss",
     "gradient_norm",
     "seconds",

@@ -30,6 +30,9 @@ class OnPolicyConfig:
     average: UnitFloat = 0.9  # Fraction of the averaged network that an iteration keeps; it is what is evaluated and saved
     epsilon_finish: UnitFloat = 0.05  # Final probability of a random action; the initial one is 1
     epsilon_fraction: UnitFloat = 0.05  # Fraction of all steps over which epsilon is annealed
+    # Fraction of episodes whose task is sampled by learnability p(1 - p), where p is the task's recent win rate in training.
+    # Other tasks, and those of evaluations, are sampled uniformly
+    learnability: UnitFloat = 0.0
     # Steps between fresh first states, one per environment: an episode that ends is followed by the latest one
     reset_every: PositiveInt = 16
 

@@ -120,7 +120,8 @@ def epsilon(setup: Setup, counts: Counters) -> Float[Array, " seeds"]:
 def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]]:
     """Return the numbers of the algorithm that are logged with the metrics."""
     rate = update.learning_rate(setup.algorithm, progress(setup, state.counters))
-    return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate}
+    win_rate = state.stream.win_rates.mean(axis=-1)
+    return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate, "train_win_rate": win_rate}
 
 
 def memory(setup: Setup, seeds: int) -> dict[str, int]:

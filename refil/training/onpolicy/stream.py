@@ -1,4 +1,4 @@
-"""Environments that run continuously: every episode that ends is followed by a new one of a random task.
+"""Environments that run continuously: every episode that ends is followed by a new one of another task.
 
 A rollout is a window of fixed length of that stream, in all environments of all seeds.
 """
@@ -15,46 +15,58 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from refil.learning.losses import random_partition
 from refil.nn.utilities import initial_state, step_views
 from refil.rollout import epsilon_greedy, observe_batch, reset_envs, select, vmap_flat
+from refil.training.onpolicy import tasks
 from refil.training.setup import Setup
 from refil.types import EpisodeBatch, Observation
 
 
 class Start(eqx.Module):
-    """First states of new episodes, and the partitions of their entities for imagined views."""
+    """Tasks and first states of new episodes, and the partitions of their entities for imagined views."""
 
+    tasks: Int[Array, "seeds envs"]
     env_states: PyTree
     groups: Int[Array, "seeds envs entities"]
 
 
 class Stream(eqx.Module):
-    """Episodes in progress; `memory` is the utility's state for each view, `[seeds, views, envs, agents, ...]`."""
+    """Episodes in progress, and the recent win rate of every task.
 
+    `memory` is the utility's state for each view, `[seeds, views, envs, agents, ...]`.
+    """
+
+    tasks: Int[Array, "seeds envs"]
     env_states: PyTree
     groups: Int[Array, "seeds envs entities"]
     memory: PyTree
     last_action: Int[Array, "seeds envs agents"]
     time: Int[Array, "seeds envs"]
+    won: Bool[Array, "seeds envs"]
+    win_rates: Float[Array, "seeds tasks"]
 
 
 class Step(eqx.Module):
-    """One step of all environments."""
+    """One step of all environments; `won` is true from the step on at which an episode is won."""
 
+    tasks: Int[Array, "*batch"]
     observation: Observation
     groups: Int[Array, "*batch entities"]
     actions: Int[Array, "*batch agents"]
     reward: Float[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     truncated: Bool[Array, "*batch"]
+    won: Bool[Array, "*batch"]
 
 
 def init_stream(setup: Setup, models: Any, keys: Key[Array, " seeds"]) -> Stream:
     """Start an episode in every environment."""
-    start, agents = new_episodes(setup, keys), setup.env.spec.agents
+    win_rates = jnp.zeros((len(keys), len(setup.env.task_names)))
+    start, agents = new_episodes(setup, win_rates, keys), setup.env.spec.agents
     shape = start.groups.shape[:2]
     views = len(jax.eval_shape(setup.method.views, *_view_shapes(setup)))
     memory = jax.vmap(lambda model: initial_state(model.utility, views, shape[1], agents))(models)
     last_action = jnp.full((*shape, agents), -1)
-    return Stream(start.env_states, start.groups, memory, last_action, jnp.zeros(shape, jnp.int32))
+    time, won = jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool)
+    return Stream(start.tasks, start.env_states, start.groups, memory, last_action, time, won, win_rates)
 
 
 def _view_shapes(setup: Setup) -> tuple[Any, Any]:
@@ -62,13 +74,13 @@ def _view_shapes(setup: Setup) -> tuple[Any, Any]:
     return jax.ShapeDtypeStruct((agents, entities), bool), jax.ShapeDtypeStruct((entities,), jnp.int32)
 
 
-def new_episodes(setup: Setup, keys: Key[Array, " seeds"]) -> Start:
+def new_episodes(setup: Setup, win_rates: Float[Array, "seeds tasks"], keys: Key[Array, " seeds"]) -> Start:
     """Sample a task, its first state and a partition of its entities for every environment."""
     env, envs = setup.env, setup.train.envs
     task_keys, reset_keys, group_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (3, envs)))(keys), 1, 0)
-    tasks = jax.vmap(jax.vmap(lambda key: jax.random.randint(key, (), 0, len(env.task_names))))(task_keys)
+    chosen = tasks.sample(setup.algorithm.learnability, win_rates, task_keys)
     partition = partial(random_partition, env.spec.entities, setup.method.num_groups)
-    return Start(reset_envs(env, tasks, reset_keys), jax.vmap(jax.vmap(partition))(group_keys))
+    return Start(chosen, reset_envs(env, chosen, reset_keys), jax.vmap(jax.vmap(partition))(group_keys))
 
 
 def rollout(
@@ -79,13 +91,14 @@ def rollout(
     chunk_keys = jnp.swapaxes(jax.vmap(lambda key: jax.random.split(key, (length // chunk, 1 + chunk)))(keys), 0, 1)
 
     def play_chunk(stream: Stream, keys: Key[Array, "seeds steps"]) -> tuple[Stream, Step]:
-        starts = new_episodes(setup, keys[:, 0])
+        starts = new_episodes(setup, stream.win_rates, keys[:, 0])
         return jax.lax.scan(partial(step, setup, models, epsilon, starts), stream, jnp.swapaxes(keys[:, 1:], 0, 1))
 
     after, steps = jax.lax.scan(play_chunk, stream, chunk_keys)
     steps = jax.tree.map(lambda leaf: leaf.reshape(length, *leaf.shape[2:]), steps)
-    ended = (steps.terminated | steps.truncated).sum(axis=(0, 2))
-    return after, batch_of(setup, steps, after), ended
+    ended = steps.terminated | steps.truncated
+    after = replace(after, win_rates=tasks.update(after.win_rates, steps.tasks, ended, steps.won))
+    return after, batch_of(setup, steps, after), ended.sum(axis=(0, 2))
 
 
 def step(
@@ -99,15 +112,19 @@ def step(
     actions = jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, policy_keys)
     env_states, outcome = vmap_flat(env.step)(stream.env_states, actions, env_keys)
     truncated = ~outcome.terminated & (stream.time + 1 >= env.spec.horizon)
-    ended = outcome.terminated | truncated
+    ended, won = outcome.terminated | truncated, stream.won | outcome.won
     after = Stream(
+        tasks=jnp.where(ended, starts.tasks, stream.tasks),
         env_states=jax.tree.map(partial(select, ended), starts.env_states, env_states),
         groups=select(ended, starts.groups, stream.groups),
         memory=memory,
         last_action=select(ended, jnp.full_like(actions, -1), actions),
         time=jnp.where(ended, 0, stream.time + 1),
+        won=won & ~ended,
+        win_rates=stream.win_rates,
     )
-    return after, Step(stored(setup, obs), stream.groups, actions, outcome.reward, outcome.terminated, truncated)
+    played = stored(setup, obs), stream.groups, actions, outcome.reward, outcome.terminated, truncated
+    return after, Step(stream.tasks, *played, won)
 
 
 def observe(setup: Setup, stream: Stream) -> Observation:

@@ -10,6 +10,7 @@ import pytest
 
 from refil.errors import RefilError
 from refil.training import contracts, trainer
+from refil.training.onpolicy import loop as on_policy_loop
 from refil.training.replay import loop
 from refil.training.setup import Setup
 from tests import tiny_streams
@@ -104,8 +105,9 @@ def test_what_is_right_passes():
     contracts.check_learning(setup()._replace(method=replace(setup().method, **own)), "mine")
 
 
-def test_reserved_names_are_those_that_the_trainer_writes():
+@pytest.mark.parametrize(("setup", "loop"), [(setup, loop), (tiny_streams.small().build, on_policy_loop)])
+def test_reserved_names_are_those_that_the_trainer_writes(setup, loop):
     state = jax.eval_shape(lambda: loop.init(setup()))
     scalars = jax.eval_shape(lambda state: loop.scalars(setup(), state), state)
     assert {"seed", "env_steps", "episodes", "updates", "seconds", *scalars, *trainer.EVALUATED} <= contracts.RESERVED
-    assert set(state.counters.metrics) - {"td_loss", "target_variance"} <= contracts.RESERVED
+    assert set(state.counters.metrics) - {"td_loss", "target_variance", "imagined_loss"} <= contracts.RESERVED

@@ -49,9 +49,25 @@ def test_episodes_have_the_lengths_of_their_tasks(played):
 
 def test_tasks_are_sampled_uniformly():
     setup = small(envs=4096, minibatches=2).build()
-    starts = jax.jit(partial(stream.new_episodes, setup))(jax.random.key(0)[None])
+    starts = jax.jit(partial(stream.new_episodes, setup))(jnp.zeros((1, 4)), jax.random.key(0)[None])
     counts = np.bincount(np.asarray(starts.env_states.length)[0], minlength=10)[[1, 2, 3, 9]]
     np.testing.assert_allclose(counts / 4096, 0.25, atol=0.03)
+
+
+def test_win_rates_count_the_episodes_that_ended_in_a_rollout(setup):
+    state = jax.jit(partial(loop.init, setup))()
+    after, batch, _ = jax.jit(partial(stream.rollout, setup))(
+        state.learner.model, jnp.ones(2), state.stream, jax.random.split(jax.random.key(1))
+    )
+    # A task of length n is won if the first agent's n-th action is 1; only that one is available at odd timesteps.
+    time, actions = np.asarray(batch.observations.entities)[:, :, :-1, 0, 0], np.asarray(batch.actions)[..., 0]
+    for seed in range(2):
+        for task, length in enumerate(LENGTHS[:3]):
+            over = np.asarray(batch.terminated)[seed] & (time[seed] == length - 1)
+            kept, won = 0.99 ** over.sum(), (over & (actions[seed] == 1)).sum()
+            np.testing.assert_allclose(after.win_rates[seed, task], (1 - kept) * won / over.sum(), rtol=1e-4)
+    np.testing.assert_array_equal(after.win_rates[:, 3], 0.0)  # it never terminates
+    np.testing.assert_array_less(0.0, after.win_rates[:, 1])
 
 
 def test_the_last_action_is_none_at_the_first_timestep_and_the_one_taken_later(played):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from refil.envs.starcraft import tactics
 from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
 from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.sim import targeting
 from refil.envs.starcraft.sim.rules import SIGHT_RANGE, TARGET_RANGE, TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import Game, State, norm
 from refil.envs.starcraft.sim.unit import single_target
@@ -48,6 +49,12 @@ def count(state: State, game: Game) -> Counts:
     splash_distance = (distance + jnp.where(enemy & _has_splash(state, game), 0.0, jnp.inf)).min(axis=1)
     wary = ally & (stats.range <= MELEE_RANGE) & stats.armed & (splash_distance <= SIGHT_RANGE)
     healer_choice = attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1)
+    edges, armed = targeting.edge_distances(state, stats), state.alive & stats.armed
+    reaches = armed & ((edges <= stats.range[:, None]) & state.alive & (ally[:, None] != ally)).any(axis=1)
+    pursues = enemy & stats.armed & (state.target >= 0) & ally[target]
+    chases = edges[jnp.arange(game.num_units), target] > stats.range
+    meets = ally & stats.armed & ~reaches & (nearest <= SIGHT_RANGE)
+    shooting, shooting_enemies = (reaches & ally).sum(), (reaches & enemy).sum()
     is_weakest = hit_points[jnp.arange(game.num_units), target] <= hit_points.min(axis=1)
     return {
         "attack an enemy that another agent attacks": _tally(attacks & (attacks.sum() > 1), attackers > 1),
@@ -57,6 +64,11 @@ def count(state: State, game: Game) -> Counts:
         "retreat when damaged and attacked": _tally(damaged, retreats),
         "attack a healer in range": _tally(healer_choice, healer[target]),
         "keep away from splash damage (melee)": _tally(wary, ~advances),
+        "wait for enemies in sight but out of weapon range": _tally(meets, ~advances),
+        "make an enemy chase its target": _tally(pursues, chases),
+        "have more units in weapon range of an enemy than the enemy": _tally(
+            shooting + shooting_enemies > 0, shooting > shooting_enemies
+        ),
     }
 
 
@@ -92,7 +104,7 @@ def _total(counts: dict[str, Int[Array, "battles time 2"]]) -> Counts:
     return jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), counts)
 
 
-def _tally(opportunity: Bool[Array, " units"], taken: Bool[Array, " units"]) -> Int[Array, "2"]:
+def _tally(opportunity: Bool[Array, "*units"], taken: Bool[Array, "*units"]) -> Int[Array, "2"]:
     return jnp.stack([opportunity.sum(), (opportunity & taken).sum()])
 
 

@@ -18,7 +18,8 @@ from tests.envs.starcraft.scenes import game, place
 FOCUS, WEAKEST = "attack an enemy that another agent attacks", "attack the weakest enemy in range"
 RETREAT, CHASED = "retreat while reloading (ranged)", "retreat from a close melee enemy while reloading (ranged)"
 DAMAGED, HEALER = "retreat when damaged and attacked", "attack a healer in range"
-SPLASH = "keep away from splash damage (melee)"
+SPLASH, WAIT = "keep away from splash damage (melee)", "wait for enemies in sight but out of weapon range"
+CHASE, OUTNUMBER = "make an enemy chase its target", "have more units in weapon range of an enemy than the enemy"
 
 
 def counted(units, allies, **given):
@@ -72,6 +73,28 @@ def test_attacks_on_healers_are_counted_where_others_are_in_range():
     units = [("marine", 10, 16), ("marine", 10, 18), ("medivac", 14, 16), ("marine", 14, 18)]
     assert counted(units, 2, target=[2, 3, -1, -1])[HEALER] == (2, 1)
     assert counted(units[:2] + units[3:], 2, target=[2, 2, -1])[HEALER] == (0, 0)
+
+
+@pytest.mark.parametrize(("at", "opportunities"), [(14, 0), (17, 1), (22, 0)])  # weapon range 5, sight 9
+@pytest.mark.parametrize(("goal", "taken"), [(10, 1), (12, 0), (8, 1)])
+def test_marines_wait_for_enemies_that_they_see(at, opportunities, goal, taken):
+    units = [("marine", 10, 16), ("zealot", at, 16)]
+    found = counted(units, 1, moving=[1, 0], goal_x=[goal, at], goal_y=[16, 16])
+    assert found[WAIT] == (opportunities, opportunities * taken)
+
+
+@pytest.mark.parametrize(("at", "chases"), [(10.5, 0), (13, 1)])
+def test_a_zealot_chases_a_target_out_of_its_reach(at, chases):
+    units = [("marine", 10, 16), ("marine", 10, 20), ("zealot", at, 16)]
+    assert counted(units, 2, target=[-1, -1, 0])[CHASE] == (1, chases)
+    assert counted(units, 2, target=[-1, -1, -1])[CHASE] == (0, 0)
+
+
+def test_units_in_weapon_range_are_compared_with_those_of_the_enemy():
+    units = [("marine", 10, 16), ("marine", 10, 17), ("zealot", 13, 16)]
+    assert counted(units, 2)[OUTNUMBER] == (1, 1)  # two Marines reach the Zealot, which reaches nobody
+    assert counted([units[0], ("marine", 2, 2), ("zealot", 10.5, 16)], 2)[OUTNUMBER] == (1, 0)  # one each
+    assert counted([("marine", 2, 2), units[2]], 1)[OUTNUMBER] == (0, 0)
 
 
 @pytest.mark.parametrize(("orders", "held"), [({}, 1), ({"target": [1, -1]}, 0), ({"moving": [1, 0], "goal_x": [12, 15]}, 0)])

@@ -58,12 +58,14 @@ class Kernel:
 
 def compiled_for_h200(function, *arguments) -> str:
     """Return the program that XLA compiles, as text."""
+    from refil import hardware
     from refil.training.devices import OPTIONS
 
     known = xla_bridge.canonicalize_platform  # the original looks for a GPU
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
     devices = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
     jax.default_backend = lambda: "gpu"  # the package then chooses its GPU code
+    hardware.device = lambda: hardware.Device("gpu", "NVIDIA H200", "nvidia", (9, 0))
     mesh = jax.sharding.Mesh(devices, ("one",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=everywhere), arguments)

@@ -91,7 +91,7 @@ def loss_and_gradient(setup: Setup, precision: flags.Precision) -> Callable[...,
         return metrics["loss"][None], ravel_pytree(gradient)[0]
 
     def compute_in_precision(*arguments: PyTree) -> LossAndGradient:
-        with flags.matmul_precision(precision):
+        with flags.computing(precision):
             return compiled(*arguments)
 
     emulate = precision == "tf32" and jax.default_backend() != "gpu"

@@ -12,6 +12,7 @@ import numpy as np
 from refil import stats
 from refil.environment import Environment
 from refil.errors import RefilError
+from refil.hardware import Kernels
 from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
@@ -19,14 +20,14 @@ from refil.training import devices, evaluation, flags, memory, trainer
 from refil.types import Spec
 
 
-def configure(precision: flags.Precision = "float32", deterministic: bool = False) -> None:
+def configure(precision: flags.Precision = "float32", deterministic: bool = False, kernels: Kernels = "auto") -> None:
     """Set how JAX computes in this process; call it before the first array is created.
 
     `precision` is that of matrix products on a GPU ("float32", "tf32", "bf16", "auto"). On a CPU, rounding becomes independent
     of how computations are batched, so that runs are bit-identical to those of the command line. `deterministic` does that on a
-    GPU.
+    GPU. `kernels` is "auto" (on GPUs that support them), "on" or "off".
     """
-    flags.configure(precision, deterministic)
+    flags.configure(precision, deterministic, kernels)
 
 
 class Metrics(Sequence[dict[str, Any]]):
@@ -171,7 +172,7 @@ def evaluate(
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
-    result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
+    result = devices.run(lambda models, keys: play(core, models, episodes, keys), models, keys)
     rates, returns, lengths = (np.asarray(leaf, float)[..., 0] for leaf in jax.tree.leaves(result))
     tasks = None
     if by_task:

@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
     ["refil.errors"],
-    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas", "refil.user_files"],
+    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.hardware", "refil.user_files"],
     ["refil.plugins", "refil.rollout", "refil.wrappers"],
     ["refil.envs", "refil.nn"],
     ["refil.learning"],

@@ -21,10 +21,12 @@ STOPPING = "Stopping after the next save; press Ctrl-C again to stop without sav
 
 def check(config: RunConfig) -> Setup:
     """Build a run; raise if that fails or if it needs more memory than there is, before anything is written."""
+    from refil import hardware
     from refil.training import devices
 
     with _flags.flags_in_errors(config):
         config.configure()
+        hardware.check(config.train.kernels)
         setup = config.build(dry_run=True)
         if config.output.replay and not hasattr(setup.env, "scene"):
             raise RefilError(f"output.replay needs an environment that can be shown; {config.env.name} has no scene(state)")

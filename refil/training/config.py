@@ -60,7 +60,7 @@ class RunConfig:
 
     def configure(self) -> None:
         """Set JAX and XLA up for this run, which changes global state: the command line does it, the Python API does not."""
-        flags.configure(self.train.precision, self.train.deterministic)
+        flags.configure(self.train.precision, self.train.deterministic, self.train.kernels)
 
     def build_env(self) -> Env:
         """Build the environment and check its contract."""

@@ -1,6 +1,8 @@
 """Devices: sharding seeds over several of them, compiling programs, and memory."""
 
+import contextvars
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -11,6 +13,7 @@ from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
+from refil import hardware
 from refil.errors import RefilError
 
 SEEDS = PartitionSpec("seeds")  # the first axis of every array is sharded
@@ -63,13 +66,41 @@ def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
 
 
 def compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
-    """Compile several programs in parallel, each given with example arguments.
+    """Compile several programs in parallel, each given with example arguments; without kernels if one does not compile.
 
     Put the slowest first: it compiles while the others are traced.
     """
+    with_kernels = hardware.kernels().yes
+    try:
+        return _compile_all(*calls)
+    except RefilError:
+        raise
+    except Exception as error:
+        if not with_kernels:
+            raise
+        hardware.give_up_kernels(str(error).partition("\n")[0])
+        jax.clear_caches()  # what was traced calls kernels
+        programs = _compile_all(*calls)  # raises again unless a kernel was to blame
+        warnings.warn(f"training without GPU kernels, several times slower: {hardware.kernels().reason}", stacklevel=2)
+        return programs
+
+
+def _compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
+    precision = jax.config.values["jax_default_matmul_precision"]  # like the use of kernels, a setting of this thread
+
+    def compile(program: Any, *arguments: PyTree) -> Callable[..., PyTree]:
+        with jax.default_matmul_precision(precision):
+            return program.lower(*arguments).compile()
+
     with ThreadPoolExecutor() as threads:
-        started = [threads.submit(program.lower(*arguments).compile) for program, *arguments in calls]
+        started = [threads.submit(contextvars.copy_context().run, compile, *call) for call in calls]
         return [each.result() for each in started]
+
+
+def run(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    """Compile a program for a single call, and return its results as NumPy arrays."""
+    (program,) = compile_all((jit(function), *arguments))
+    return jax.device_get(program(*arguments))
 
 
 @cache

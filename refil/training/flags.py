@@ -2,14 +2,17 @@
 
 import os
 import platform
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from refil import hardware
 from refil.errors import RefilError
+from refil.hardware import Kernels
 from refil.training import cache
 
 Precision = Literal["float32", "tf32", "bf16", "auto"]
@@ -20,29 +23,33 @@ DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 NO_FMA = "--xla_cpu_max_isa=AVX"
 
 
-def configure(precision: Precision = "float32", deterministic: bool = False) -> None:
-    """Set the precision of matrix products, determinism, rounding that does not depend on batching, and the compile cache."""
+def configure(precision: Precision = "float32", deterministic: bool = False, kernels: Kernels = "auto") -> None:
+    """Set precision, determinism, GPU kernels, rounding that does not depend on batching, and the compile cache."""
     disable_fma()
     if deterministic:
         _add_xla_flag(DETERMINISTIC)
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
+    hardware.configure(kernels)
     cache.enable()
 
 
-def matmul_precision(precision: Precision) -> AbstractContextManager[None]:
-    """Set the precision of matrix products in this thread, for the duration of a `with` block."""
-    return jax.default_matmul_precision(MATMUL_PRECISION[precision])
+@contextmanager
+def computing(precision: Precision, kernels: Kernels = "auto") -> Iterator[None]:
+    """Set the precision of matrix products and the use of GPU kernels in this thread, for the duration of a `with` block."""
+    with jax.default_matmul_precision(MATMUL_PRECISION[precision]), hardware.using_kernels(kernels):
+        yield
 
 
 def compute_dtype(precision: Precision) -> DTypeLike:
     """Return the dtype of activations."""
-    in_bf16 = precision == "bf16" or (precision == "auto" and jax.default_backend() == "gpu")
+    in_bf16 = precision == "bf16" or (precision == "auto" and hardware.bfloat16().yes)
     return jnp.bfloat16 if in_bf16 else jnp.float32
 
 
-def check_deterministic(wanted: bool) -> None:
-    """Raise if deterministic GPU operations are wanted, but XLA was not told so before it started."""
-    if wanted and jax.default_backend() == "gpu" and DETERMINISTIC not in os.environ.get("XLA_FLAGS", ""):
+def check(deterministic: bool, kernels: Kernels) -> None:
+    """Raise if kernels are wanted without a GPU, or deterministic operations that XLA was not told of before it started."""
+    hardware.check(kernels)
+    if deterministic and jax.default_backend() == "gpu" and DETERMINISTIC not in os.environ.get("XLA_FLAGS", ""):
         raise RefilError("train.deterministic needs refil.configure(deterministic=True) before the first array is created")
 
 

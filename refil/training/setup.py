@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from refil.hardware import Kernels
 from refil.settings import FromEnv, NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.training.flags import Precision
 from refil.types import Env
@@ -25,6 +26,7 @@ class TrainConfig:
     eval_episodes: Annotated[PositiveInt, FromEnv] = 100  # Greedy episodes per evaluation
     mask_dead: bool = False  # Treat dead entities as absent
     precision: Precision = "float32"  # Matrix products on a GPU; bf16 also stores activations in bfloat16; auto: bf16 on a GPU
+    kernels: Kernels = "auto"  # GPU kernels: on the GPUs that support them, always, or never
     deterministic: bool = False  # Make GPU runs bit-identical, at some cost in speed (CPU runs always are)
 
 

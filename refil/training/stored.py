@@ -22,6 +22,7 @@ MAY_BE_MISSING = (
     "method.shared_targets",
     "output.replay",
     "output.stop_after",
+    "train.kernels",
 )
 Names = dict[str, tuple[str, str]]  # name and SHA-256 of the environment and of the method; built-in ones have no hash
 

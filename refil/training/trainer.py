@@ -57,8 +57,8 @@ def train(
 
     `init` is a model to start every seed from; a run folder has its own.
     """
-    flags.check_deterministic(config.train.deterministic)
-    with ThreadPoolExecutor() as threads, flags.matmul_precision(config.train.precision):
+    flags.check(config.train.deterministic, config.train.kernels)
+    with ThreadPoolExecutor() as threads, flags.computing(config.train.precision, config.train.kernels):
         return Trainer(config, run, progress or NoProgress(), loggers, threads).run(resume, should_stop, init)
 
 
@@ -228,7 +228,7 @@ class Trainer:
         """Write the models, then the checkpoint: a checkpoint of a finished run implies its models."""
         models, seeds, uncompressed = self.algorithm.models(state), np.asarray(state.counters.seed).tolist(), None
         if self.config.output.compact_checkpoints and self.compressor:
-            with flags.matmul_precision(self.config.train.precision):  # this thread has its own setting
+            with flags.computing(self.config.train.precision, self.config.train.kernels):  # this thread has its own settings
                 state, uncompressed = self.compressor.compress(state)
         run.save_models(models, seeds, self.config)
         run.save_checkpoint(state, self.config, seconds, metrics_bytes, uncompressed)

@@ -12,7 +12,6 @@ from refil.nn.layers import (
     masked_softmax,
     matmul,
     mlp,
-    on_gpu,
     pad_and_merge_bias,
     relu,
     split_k_matmul,
@@ -20,12 +19,6 @@ from refil.nn.layers import (
 )
 
 LOGITS = jnp.array([[1.0, 2.0, 3.0], [0.5, -0.5, 0.0]])
-
-
-@pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
-def test_on_gpu_asks_jax_which_backend_runs(backend, monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    assert on_gpu() == (backend == "gpu")
 
 
 def test_weights_are_initialized_within_one_over_the_root_of_the_fan_in():

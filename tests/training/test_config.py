@@ -5,8 +5,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from refil.envs import group_matching
@@ -171,14 +169,6 @@ def test_a_run_resumes_with_other_steps_and_output_but_nothing_else():
 def test_sizes_that_contradict_each_other_are_refused(changes, message):
     with pytest.raises(RefilError, match=message):
         small(**changes).build()
-
-
-def test_automatic_precision_is_bfloat16_on_a_gpu_only(monkeypatch):
-    assert flags.compute_dtype("bf16") == jnp.bfloat16
-    for backend, dtype in (("cpu", jnp.float32), ("gpu", jnp.bfloat16)):
-        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
-        assert flags.compute_dtype("auto") == dtype
-        assert flags.compute_dtype("tf32") == jnp.float32
 
 
 def test_each_algorithm_has_defaults_of_its_own():

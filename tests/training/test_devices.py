@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from functools import partial
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil import hardware
 from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
@@ -130,3 +132,52 @@ def test_seeds_share_the_memory_of_several_devices(monkeypatch):
     devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 2)
     with pytest.raises(RefilError, match=r"1\.6 GB of memory"):
         devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 4)
+
+
+def test_programs_compile_with_the_precision_of_this_thread():
+    program = jax.jit(lambda x: x @ x)
+    with jax.default_matmul_precision("highest"):
+        (compiled,) = devices.compile_all((program, jnp.ones((4, 4))))
+    assert "operand_precision={highest,highest}" in compiled.as_text()
+
+
+def fails_with_kernels(values):
+    """A program that does not compile while kernels are on."""
+    if hardware.kernels().yes:
+        raise NotImplementedError("out of shared memory\nand a long explanation")
+    return values + 1
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Pretend that kernels can run, where they could not."""
+    monkeypatch.setattr(hardware, "_failures", [])
+    monkeypatch.setattr(hardware, "kernels", lambda: hardware.Choice(not hardware._failures, "".join(hardware._failures)))
+
+
+def test_a_kernel_that_does_not_compile_is_reported_once_and_replaced(kernels):
+    with pytest.warns(UserWarning, match="without GPU kernels, several times slower: out of shared memory$"):
+        assert devices.run(fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert devices.run(fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+
+
+def test_errors_that_kernels_do_not_cause_are_raised(kernels):
+    def broken(values):
+        raise ZeroDivisionError("a mistake")
+
+    with pytest.raises(ZeroDivisionError, match="a mistake"):
+        devices.run(broken, np.ones(2))
+
+
+def test_the_use_of_kernels_reaches_the_threads_that_compile():
+    seen = []
+
+    def program(values):
+        seen.append(hardware._here.get())
+        return values
+
+    with hardware.using_kernels("off"):
+        devices.run(program, np.ones(2))
+    assert seen == ["off"]

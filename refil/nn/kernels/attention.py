@@ -13,15 +13,16 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int, Int8
 
+from refil.hardware import kernels, triton
+from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 from refil.nn.layers import masked_softmax
-from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
 
 
 def fits(views: Array, size: int, heads: int, value_dim: int) -> bool:
     """Return whether the kernels support these sizes and can run here."""
     width = size // heads
     blocks = all(map(is_power_of_two, (views.shape[-1], width, value_dim)))
-    return available() and blocks and width >= MIN_BLOCK and (value_dim >= MIN_BLOCK or value_dim == 1)
+    return kernels().yes and blocks and width >= MIN_BLOCK and (value_dim >= MIN_BLOCK or value_dim == 1)
 
 
 class _Plan(NamedTuple):

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.pallas import MIN_BLOCK, available, is_power_of_two, triton
+from refil.hardware import kernels, triton
+from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 
 NUM_WARPS = 8  # many for 16 rows, but each timestep waits for the one before, so latency matters most
 PREFETCH = 2  # timesteps that inputs are loaded ahead, so that loads do not stall the scan while other kernels use the memory
@@ -20,7 +21,7 @@ PREFETCH = 2  # timesteps that inputs are loaded ahead, so that loads do not sta
 
 def fits(weight: Float[Array, "size gates"]) -> bool:
     """Return whether the kernels support this hidden size and can run here."""
-    return available() and weight.shape[0] >= MIN_BLOCK and is_power_of_two(weight.shape[0])
+    return kernels().yes and weight.shape[0] >= MIN_BLOCK and is_power_of_two(weight.shape[0])
 
 
 def gru_scan(

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
-from refil.pallas import available, is_power_of_two, triton
+from refil.hardware import kernels, triton
+from refil.nn.kernels.blocks import is_power_of_two
 
 EPSILON = 1e-5  # PyTorch's
 ROWS = 32  # per program: with more, the registers would overflow
@@ -22,7 +23,7 @@ NUM_WARPS = 4
 
 def fits(inputs: Float[Array, "rows size"]) -> bool:
     """Return whether the kernel supports this size and can run here."""
-    return available() and is_power_of_two(inputs.shape[-1]) and inputs.shape[-1] <= MAX_SIZE
+    return kernels().yes and is_power_of_two(inputs.shape[-1]) and inputs.shape[-1] <= MAX_SIZE
 
 
 def layer_norm_backward(

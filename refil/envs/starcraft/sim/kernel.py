@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.envs.starcraft.sim.tick import tick
-from refil.pallas import available, triton
+from refil.hardware import kernels, triton
 
 MAX_UNITS = 32  # with the pairs of more units, XLA is as fast
 LANES = 32  # threads of a warp; each computes one unit with all its pairs
@@ -26,7 +26,7 @@ FIELDS = [field.name for field in fields(State) if field.name != "time"]  # arra
 
 def is_supported(state: State) -> bool:
     """Return whether the kernel can simulate these battles on this machine."""
-    return available() and state.x.ndim > 1 and len(state.x) <= MAX_UNITS
+    return kernels().yes and state.x.ndim > 1 and len(state.x) <= MAX_UNITS
 
 
 def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False) -> State:

@@ -1,0 +1,74 @@
+"""Print versions, devices, and what is chosen for them: GPU kernels, precision, the cache of compiled programs."""
+
+import json
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from refil import __version__, settings
+
+PACKAGES = ("jax", "jaxlib", "jax-cuda13-plugin", "equinox", "optax", "numpy", "triton")
+OPTIONAL = ("matplotlib", "tensorboard", "wandb", "pandas")
+KERNELS = {  # what each kernel computes, and the sizes that it supports
+    "battle": "the eight ticks of a step; up to 32 units",
+    "attention": "all views and heads at once; the numbers of entities and columns per head are powers of two",
+    "GRU": "all timesteps at once; the size of the hidden state is a power of two",
+    "layer normalization": "its gradient; up to 512 columns, a power of two",
+}
+
+
+@dataclass(frozen=True)
+class InfoArgs:
+    """Options of the report."""
+
+    json: bool = False  # Print JSON
+
+
+def main(arguments: list[str]) -> None:
+    """Print the report."""
+    args = settings.from_command_line(InfoArgs, arguments, "refil info", __doc__)
+    found = report()
+    if args.json:
+        print(json.dumps(found))
+        return
+    for title, value in found.items():
+        if not isinstance(value, dict):
+            print(f"{title}: {value}")
+            continue
+        print(f"{title}:")
+        for name, text in value.items():
+            print(f"  {name:<{max(map(len, value))}}  {text}")
+
+
+def report() -> dict[str, Any]:
+    """Return what is printed, as titles and lines."""
+    import jax
+
+    from refil import hardware
+    from refil.training import cache, devices
+
+    first, kernels, bfloat16 = hardware.device(), hardware.kernels(), hardware.bfloat16()
+    capability = f", compute capability {first.capability[0]}.{first.capability[1]}" if first.capability else ""
+    use = f"{'on' if kernels.yes else 'off'} ({kernels.reason})"
+    return {
+        "refil": __version__,
+        "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
+        "devices": f"{jax.device_count()} x {first.kind} ({first.platform}{capability})",
+        "memory": f"{devices.memory_bytes() / 1e9:.1f} GB",
+        "kernels": {"--kernels auto": use} | {name: f"{use.split()[0]:<3}  {text}" for name, text in KERNELS.items()},
+        "precision": {
+            "--precision auto": f"{'bfloat16' if bfloat16.yes else 'float32'} ({bfloat16.reason})",
+            "--precision tf32": "TF32" if bfloat16.yes else "the same as float32 here",
+            "--precision bf16": "bfloat16" if bfloat16.yes else "bfloat16, but not faster than float32 here",
+        },
+        "compiled programs": str(cache.folder(jax.default_backend()) or "not cached"),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

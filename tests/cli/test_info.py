@@ -1,0 +1,26 @@
+"""What `refil info` reports."""
+
+import json
+
+import jax
+
+from refil import hardware
+from refil.cli import info
+
+
+def test_a_cpu_is_reported_without_kernels(capsys):
+    info.main([])
+    printed = capsys.readouterr().out
+    assert f"jax                {jax.__version__}" in printed
+    assert "off (no GPU)" in printed
+    assert "float32 (no GPU)" in printed
+
+
+def test_the_reason_for_every_choice_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(hardware, "device", lambda: hardware.Device("gpu", "Tesla T4", "nvidia", (7, 5)))
+    info.main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["kernels"]["--kernels auto"] == "off (Tesla T4 is older than Ampere; '--kernels on' tries them)"
+    assert found["precision"]["--precision auto"] == "float32 (Tesla T4 is older than Ampere)"
+    assert "compute capability 7.5" in found["devices"]

@@ -1,4 +1,4 @@
-"""What all Pallas kernels share: whether they can run here, and which block sizes they can have."""
+"""Conditions of all Pallas kernels: whether they can run here, and which block sizes they can have."""
 
 import jax
 

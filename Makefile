@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 # The development environment has everything but what drives a GPU; the training one only what a user needs.
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
+DOCS_READY := $(VENV)/.docs-ready
 GPU_READY := $(VENV)/.gpu-ready
 CUDA_READY := $(VENV)/.cuda-ready
 CUDA_LIBS := $(VENV)/cuda
 
-.PHONY: train test test-slow test-gpu lint format
+.PHONY: train test test-slow test-gpu lint format docs
 
 train: $(READY)
 	$(BIN)/refil train 3m --method vdn_pqn --method.size 64 --method.memory 64 --envs 64 --minibatches 4 --average 0.95 \
@@ -37,6 +38,10 @@ format: $(DEV_READY)
 	$(BIN)/ruff check --fix refil tests benchmarks
 	$(BIN)/ruff format refil tests benchmarks
 
+# The documentation as a site in site/; ARGS="serve" shows it on a local port while you edit.
+docs: $(DOCS_READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build --strict --quiet)
+
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "refil needs Python 3.11 or newer; try make PYTHON=python3.11"'
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +53,10 @@ $(READY): $(VENV)/bin/python pyproject.toml constraints.txt
 $(DEV_READY): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@ $(READY)
+
+$(DOCS_READY): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
 
 $(GPU_READY): $(DEV_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,cuda]'

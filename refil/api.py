@@ -119,7 +119,7 @@ def train(
 def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
     """Load a trained team from the folder of a run; of the first seed unless one is given.
 
-    `trust` allows to run the code of the run's environment and method if somebody else wrote it: read it first.
+    With `trust` the code of the run's environment and method may run although somebody else wrote it: read it first.
     """
     run = run_dir.open_run(Path(path), trust)
     if not run.seeds:

@@ -36,7 +36,7 @@ def series(lines: Iterable[dict[str, Any]], metric: str) -> dict[int, np.ndarray
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of a line of metrics is a finite number."""
+    """Return whether a value of a line of metrics is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -21,7 +21,7 @@ from refil.viewer.replay import Replay, replays
 
 
 class TeamState(eqx.Module):
-    """What a team remembers between timesteps: its hidden state, the last actions, and random keys."""
+    """The memory of a team between timesteps: its hidden state, the last actions, and random keys."""
 
     hidden: PyTree
     last_action: Int[Array, "*batch agents"]

@@ -43,25 +43,25 @@ class RecordedEnv:
 
 def random_batch(spec: Spec, seed: int, episodes: int = EPISODES, time: int = TIME) -> EpisodeBatch:
     """Return episodes of random length, presence, visibility, actions and rewards."""
-    draw = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     agents, timesteps = spec.agents, time + 1
-    present = np.repeat(draw.random((episodes, 1, spec.entities)) < 0.8, timesteps, axis=1)
+    present = np.repeat(rng.random((episodes, 1, spec.entities)) < 0.8, timesteps, axis=1)
     present[:, :, 0] = True
-    visible = (draw.random((episodes, timesteps, agents, spec.entities)) < 0.7) | np.eye(agents, spec.entities, dtype=bool)
+    visible = (rng.random((episodes, timesteps, agents, spec.entities)) < 0.7) | np.eye(agents, spec.entities, dtype=bool)
     visible &= present[:, :, :agents, None] & present[:, :, None, :]
-    available = draw.random((episodes, timesteps, agents, spec.actions)) < 0.7
+    available = rng.random((episodes, timesteps, agents, spec.actions)) < 0.7
     available[..., 0] |= ~available.any(axis=-1)
-    actions = draw.integers(0, spec.actions, (episodes, time, agents))
-    length = draw.integers(1, time + 1, episodes)
+    actions = rng.integers(0, spec.actions, (episodes, time, agents))
+    length = rng.integers(1, time + 1, episodes)
     steps = np.arange(time)
     observations = Observation(
-        entities=as_floats(draw.normal(size=(episodes, timesteps, spec.entities, spec.features)) * present[..., None]),
+        entities=as_floats(rng.normal(size=(episodes, timesteps, spec.entities, spec.features)) * present[..., None]),
         present=jnp.asarray(present),
         alive=jnp.asarray(present),
         visible=jnp.asarray(visible),
         available=jnp.asarray(available),
-        group=jnp.asarray(np.repeat(draw.integers(0, 2, (episodes, 1, spec.entities)), timesteps, axis=1)),
-        targeting_action=_targeting_actions(spec, present, draw),
+        group=jnp.asarray(np.repeat(rng.integers(0, 2, (episodes, 1, spec.entities)), timesteps, axis=1)),
+        targeting_action=_targeting_actions(spec, present, rng),
         last_action=jnp.asarray(np.concatenate([np.full_like(actions[:, :1], -1), actions], axis=1)),
         is_first=jnp.broadcast_to(jnp.arange(timesteps) == 0, (episodes, timesteps)),
     )
@@ -69,17 +69,17 @@ def random_batch(spec: Spec, seed: int, episodes: int = EPISODES, time: int = TI
         observations=observations,
         episode_id=jnp.repeat(jnp.arange(episodes)[:, None], timesteps, axis=1),
         actions=jnp.asarray(actions),
-        rewards=as_floats(draw.normal(size=(episodes, time))),
-        terminated=jnp.asarray((steps == length[:, None] - 1) & (draw.random((episodes, 1)) < 0.7)),
+        rewards=as_floats(rng.normal(size=(episodes, time))),
+        terminated=jnp.asarray((steps == length[:, None] - 1) & (rng.random((episodes, 1)) < 0.7)),
         valid=jnp.asarray(steps < length[:, None]),
         num_episodes=episodes,
     )
 
 
-def _targeting_actions(spec: Spec, present: np.ndarray, draw: np.random.Generator) -> jax.Array:
+def _targeting_actions(spec: Spec, present: np.ndarray, rng: np.random.Generator) -> jax.Array:
     """Return the action aimed at each entity: each of them at one entity, and none at the others."""
     choices = [*range(spec.actions - spec.target_actions, spec.actions), *[-1] * (spec.entities - spec.target_actions)]
-    rows = np.stack([draw.permutation(choices)[: spec.entities] for _ in range(len(present))])[:, None]
+    rows = np.stack([rng.permutation(choices)[: spec.entities] for _ in range(len(present))])[:, None]
     return jnp.asarray(np.where(present, np.broadcast_to(rows, present.shape), -1))
 
 
@@ -90,9 +90,9 @@ def as_floats(values: np.ndarray) -> jax.Array:
 
 def random_order(spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return an order of agents, and of all entities with the agents in front; another one than that of the slots."""
-    draw = np.random.default_rng(seed)
-    agents = draw.permutation(spec.agents)
-    order = np.concatenate([agents, spec.agents + draw.permutation(spec.entities - spec.agents)])
+    rng = np.random.default_rng(seed)
+    agents = rng.permutation(spec.agents)
+    order = np.concatenate([agents, spec.agents + rng.permutation(spec.entities - spec.agents)])
     is_same = (order == np.arange(spec.entities)).all() and spec.entities > 2
     return random_order(spec, seed + 1) if is_same else (agents, order)
 
@@ -114,9 +114,9 @@ def permuted(obs: Any, agents: np.ndarray, entities: np.ndarray) -> Any:
 
 def with_garbage(batch: EpisodeBatch, seed: int) -> EpisodeBatch:
     """Return the batch with garbage in absent slots and after the ends of episodes."""
-    obs, draw = batch.observations, np.random.default_rng(seed)
+    obs, rng = batch.observations, np.random.default_rng(seed)
     over = np.concatenate([np.zeros((len(batch.valid), 1), bool), ~np.asarray(batch.valid)], axis=1)  # after the last timestep
-    garbage = jnp.asarray(draw.normal(size=obs.entities.shape) * 100, jnp.float32)
+    garbage = jnp.asarray(rng.normal(size=obs.entities.shape) * 100, jnp.float32)
     spoiled = replace(obs, entities=jnp.where(~obs.present[..., None] | over[..., None, None], garbage, obs.entities))
     after = ~batch.valid
     return replace(

@@ -48,7 +48,7 @@ def tracing_is_deterministic(subject: Subject) -> str:
 
 
 def the_same_key_gives_the_same_episode(subject: Subject) -> str:
-    """Playing again with the same key gives the same bits."""
+    """Playing with the same key twice gives the same bits."""
     played, again = subject.episodes[0], subject.play()[0]
     if (found := largest_difference(played, again)) > 0:
         raise CheckFailed(f"episodes with the same key differ by up to {found:.3g}")
@@ -147,7 +147,7 @@ def targets_are_visible(subject: Subject) -> str:
 
 
 def episodes_end(subject: Subject) -> str:
-    """Episodes last longer than one step somewhere, and only terminated ones are won."""
+    """Some episodes last longer than one step, and only terminated ones are won."""
     trajectories = subject.episodes[0]
     terminated, lengths = trajectories.terminated.any(axis=-1), trajectories.valid.sum(axis=-1)
     if (trajectories.won & ~terminated).any():
@@ -159,7 +159,7 @@ def episodes_end(subject: Subject) -> str:
 
 
 def observations_follow_the_slots(subject: Subject) -> str:
-    """Entities in other slots of the state are observed in those slots; environments with numbered slots differ."""
+    """Permuting the slots of the state permutes the observation; environments with numbered slots are exempt."""
     spec, states = subject.env.spec, subject.sampled_states()
     agents, entities = batches.random_order(spec, subject.seed + 1)
     orders = {spec.agents: agents} | {spec.entities: entities}

@@ -19,9 +19,9 @@ from refil.training.devices import jit_quickly
 from refil.types import EpisodeBatch, Method, Spec
 
 SPEC = Spec(agents=3, entities=5, features=4, actions=5, horizon=batches.TIME, target_actions=3)
-CLOSE = 2e-5  # of values whose order of summation differs
-TRACE = 0.85  # lambda of the targets of on-policy methods
-FEW = 2e-3  # relative difference of losses and gradients
+TOLERANCE = 2e-5  # of values whose order of summation differs
+LAMBDA = 0.85  # of the targets of on-policy methods
+RELATIVE_TOLERANCE = 2e-3  # of losses and gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Subject:
 
     @cached_property
     def slopes(self) -> Callable[..., Array]:
-        """The derivative of the joint value by the utilities."""
+        """The derivative of the joint value with respect to the utilities."""
         return jit_quickly(jax.grad(lambda *given: _joint_value(*given).sum(), argnums=2))
 
     @cached_property
@@ -62,7 +62,7 @@ class Subject:
         return jit_quickly(self.method.init)
 
     def models(self, seed: int) -> tuple[Any, Any]:
-        """Return two of a few new models: what they see varies more than they do, which is what matters."""
+        """Return two randomly initialized models out of a few that are used again and again; batches vary more."""
         one, other = jax.random.split(jax.random.key(seed % 3))
         return self._init(one), self._init(other)
 
@@ -83,7 +83,7 @@ def as_replay_method(method: Method | OnPolicyMethod) -> Method:
         groups = losses.sample_partitions(batch, method.num_groups, 1, key)[0]
         batch = replace(batch, groups=groups)
         values = method.greedy_values(target_model, batch)[:, 1:]
-        return method.loss(model, batch, td.lambda_targets(batch, values, method.discount, TRACE))
+        return method.loss(model, batch, td.lambda_targets(batch, values, method.discount, LAMBDA))
 
     return Method(method.init, loss)
 
@@ -116,7 +116,7 @@ def step_equals_unroll(subject: Subject, seed: int) -> str:
     for time in range(whole.shape[1]):
         state, q = subject.step(model, state, jax.tree.map(lambda leaf, time=time: leaf[:, time], obs))
         largest = max(largest, largest_difference(q, whole[:, time]))
-    if largest > CLOSE:
+    if largest > TOLERANCE:
         raise CheckFailed(f"Q-values while acting differ from those while learning by up to {largest:.3g}")
     return f"Q-values differ by at most {largest:.1g}"
 
@@ -130,13 +130,13 @@ def permuting_entities_permutes_utilities(subject: Subject, seed: int) -> str:
         raise NotApplicable("the utility samples, so agents differ randomly")
     other = batches.permuted(batch.observations, agents, order)
     same = subject.q_values(model, replace(batch, observations=other), key)
-    if (found := largest_difference(same, q[:, :, agents])) > CLOSE:
+    if (found := largest_difference(same, q[:, :, agents])) > TOLERANCE:
         raise CheckFailed(f"Q-values of agents change by up to {found:.3g} when the entities are in another order")
     if _mixes(model):
         utilities, obs = q.max(axis=-1)[None], batch.observations
         value = subject.joint_value(model, obs, utilities, obs.full_view[None])
         permuted = subject.joint_value(model, other, utilities[..., agents], other.full_view[None])
-        if (found := largest_difference(permuted, value)) > CLOSE:
+        if (found := largest_difference(permuted, value)) > TOLERANCE:
             raise CheckFailed(f"the joint value changes by up to {found:.3g} when the entities are in another order")
     return "Q-values follow the order of the entities"
 
@@ -151,7 +151,7 @@ def permuting_entities_leaves_the_loss(subject: Subject, seed: int) -> str:
         raise NotApplicable("the loss samples, and may sample by position")
     obs = batches.permuted(batch.observations, agents, order)
     same = subject.loss(*models, replace(batch, observations=obs, actions=batch.actions[..., agents]), jax.random.key(seed))[0]
-    if largest_difference(same, loss) > CLOSE:
+    if largest_difference(same, loss) > TOLERANCE:
         raise CheckFailed(f"the loss is {float(same):.6g} instead of {loss:.6g} when the entities are in another order")
     return f"the loss stays {loss:.4g}"
 
@@ -200,9 +200,9 @@ def packed_equals_padded(subject: Subject, seed: int) -> str:
 def _same_loss(subject: Subject, seed: int, batch: EpisodeBatch, other: EpisodeBatch, change: str, advice: str = "") -> str:
     models, key = subject.models(seed), jax.random.key(seed)
     (loss, gradient), (changed, other_gradient) = (subject.loss(*models, each, key) for each in (batch, other))
-    if relative_difference(loss, changed) > FEW:
+    if relative_difference(loss, changed) > RELATIVE_TOLERANCE:
         raise CheckFailed(f"{change} changes the loss from {float(loss):.4f} to {float(changed):.4f}{advice}")
-    if (found := relative_difference(gradient, other_gradient)) > FEW:
+    if (found := relative_difference(gradient, other_gradient)) > RELATIVE_TOLERANCE:
         raise CheckFailed(f"{change} changes the gradient by {found:.2%} of its norm, the loss stays {float(loss):.4f}{advice}")
     return f"the loss stays {float(loss):.4f}"
 
@@ -225,10 +225,10 @@ def mixing_is_monotonic(subject: Subject, seed: int) -> str:
     model, obs = subject.models(seed)[0], subject.batch(seed).observations
     if not _mixes(model):
         raise NotApplicable("the model has no mixer with context() and value()")
-    draw = np.random.default_rng(seed)
-    group_ids = jnp.asarray(draw.integers(0, 3, obs.present.shape))
+    rng = np.random.default_rng(seed)
+    group_ids = jnp.asarray(rng.integers(0, 3, obs.present.shape))
     for views in (obs.full_view[None], losses.views(group_ids, obs.full_view)):
-        utilities = jnp.asarray(draw.normal(size=views.shape[:-1]), jnp.float32)
+        utilities = jnp.asarray(rng.normal(size=views.shape[:-1]), jnp.float32)
         slope = np.asarray(subject.slopes(model, obs, utilities, views))
         if not (slope >= 0).all():
             raise CheckFailed(f"the joint value falls by {-slope.min():.3g} per unit that a utility rises")

@@ -77,7 +77,7 @@ class Programs:
         return self.learn(self.play_program(self.state))
 
     def learn(self, played: Any) -> Counters:
-        """Learn from what was played, which may be the same again."""
+        """Learn from a rollout, which may be the same one several times."""
         self.state = self.learn_program(self.state, played)
         return self.state.counters
 

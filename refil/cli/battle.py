@@ -40,17 +40,17 @@ class BattleArgs:
     """The armies, the script, and the output."""
 
     allies: str | None = None  # Scripted army, such as 3s5z
-    enemies: str | None = None  # Enemy army; default: the same as --allies
+    enemies: str | None = None  # Enemy army (None: the same as --allies)
     tasks: str | None = None  # Task set or map to sample tasks from, instead of armies
     placement: Path | None = None  # JSON file with units at exact positions, instead of armies
-    script: str = "nearest"  # attack_move, focus, kite, nearest, random, stop, or the path of a .py file
+    script: str = "nearest"  # Script of the allies: attack_move, focus, kite, nearest, random, stop, or the path of a .py file
     episodes: PositiveInt = 100  # Number of battles
     seed: NonNegativeInt = 0  # Random seed
     profile: Literal["smac", "smaclite"] = "smac"  # Unit numbers and rules: SMAC's or SMAClite's
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
     healers_alone_lose: bool = True  # A team with only Medivacs left has lost
-    limit: PositiveInt | None = None  # Steps after which a battle ends; default: 150, or that of the task set or map
+    limit: PositiveInt | None = None  # Steps after which a battle ends (None: 150, or the limit of the task set or map)
     json: bool = False  # Print JSON
     ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
     html: Path | None = None  # Write a replay page of the first battles

@@ -32,7 +32,7 @@ class CheckArgs:
     """What to check, and how."""
 
     name: Annotated[str, tyro.conf.Positional]  # Environment or method: a name from 'refil list', or the path of a .py file
-    env: str | None = None  # Environment whose sizes and defaults a method is checked with; default: a small artificial one
+    env: str | None = None  # Environment whose sizes and defaults a method is checked with (None: a small artificial one)
     seed: NonNegativeInt = 0  # Random seed
 
 

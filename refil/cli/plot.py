@@ -25,7 +25,7 @@ class PlotArgs:
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # Folders of the runs
     out: Path = Path("curves.png")  # File of the figure; its suffix chooses the format (png, pdf, svg)
-    labels: tuple[str, ...] = ()  # One label per run (default: the methods); runs with the same label form one curve
+    labels: tuple[str, ...] = ()  # One label per run (none given: the methods); runs with the same label form one curve
     figure: str = "learning_curves"  # Figure to draw: a name from 'refil list', or the path of a Python file
     metric: str = "win_rate"  # Name of a number in metrics.jsonl to draw, for example return_mean or loss
     title: str | None = None  # Title of the figure; panels are titled with environment and number of seeds in any case

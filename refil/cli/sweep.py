@@ -34,11 +34,11 @@ class SweepArgs:
 
     experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
     only: str = ""  # Run only those runs whose label contains this text
-    out: Path | None = None  # Folder for the runs and the figure (default: results/ and the experiment's name)
+    out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
     seeds: PositiveInt | None = None  # Number of seeds per run
     seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine
     steps: PositiveInt | None = None  # Environment steps to train each seed for
-    envs: PositiveInt | None = None  # Environments per seed (the paper has 8); as many updates follow each round of episodes
+    envs: PositiveInt | None = None  # Environments per seed, stepped in parallel (the paper has 8)
     precision: Precision | None = None  # Precision of matrix products on a GPU
     compact_checkpoints: bool = False  # Compress the replay buffer in checkpoints and re-simulate its episodes on resume
     stop_after: NonNegativeFloat | None = None  # Minutes after which to save and stop; the same command resumes

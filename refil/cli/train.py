@@ -81,8 +81,9 @@ def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
 
 def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     for name in ("env", "method", "config", "out", "init_from"):
-        if getattr(early, name) is not None:
-            raise RefilError(f"--resume takes everything from the run's folder; omit {name} ({getattr(early, name)})")
+        if (value := getattr(early, name)) is not None:
+            given = value if name == "env" else f"--{name.replace('_', '-')} {value}"
+            raise RefilError(f"--resume takes everything from the run's folder; omit {given}")
     run = run_dir.open_run(Path(early.resume or ""), early.trust)
     with run_dir.locked(run.path):
         saved = run.config

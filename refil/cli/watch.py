@@ -20,9 +20,9 @@ class WatchArgs:
     gif: Path | None = None  # File for an animation of the first episode
     png: Path | None = None  # File for a picture of the middle of the first episode
     episodes: PositiveInt = 5  # Number of episodes to play greedily
-    task: str | None = None  # Name of the task to play (default: random tasks)
+    task: str | None = None  # Name of the task to play (None: random tasks)
     seed: NonNegativeInt = 0  # Seed of the episodes
-    model: NonNegativeInt | None = None  # Training seed whose model plays (default: the first seed of the run)
+    model: NonNegativeInt | None = None  # Training seed whose model plays (None: the first seed of the run)
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
 
 

@@ -85,7 +85,7 @@ def factorized_loss(
 
 
 class TargetInputs(NamedTuple):
-    """What the loss needs apart from the model's own Q-values: both mixers' contexts and the target network's Q-values."""
+    """Inputs of the loss besides the model's own Q-values: both mixers' contexts and the target network's Q-values."""
 
     context: PyTree
     target_context: PyTree
@@ -114,7 +114,7 @@ def target_inputs(
     key: PRNGKeyArray,
     barrier: Barrier,
 ) -> TargetInputs:
-    """Compute what overlaps with the model's recurrent scan: the target network's, and with both of them the contexts."""
+    """Run the target network while the model's recurrent scan runs, and compute both contexts while both scans run."""
     obs = batch.observations
 
     def contexts(second_barrier: Barrier) -> tuple[PyTree, PyTree]:

@@ -53,7 +53,7 @@ class HeadOptions:
 class MixingOptions:
     """Options of the mixing network."""
 
-    mixer: Annotated[Literal["attention", "linear"], FromEnv] = "attention"  # QMIX with two layers, or a weighted sum
+    mixer: Annotated[Literal["attention", "linear"], FromEnv] = "attention"  # Mixing network: QMIX, or one weighted sum
     mixing: PositiveInt = 32  # Size of the mixing layer
     positive: Positive = "softmax"  # How mixing weights are made positive
 
@@ -95,7 +95,7 @@ class OnPolicyNetOptions(HeadOptions, AgentOptions):
     memory: PositiveInt = 128  # Size of the GRU's hidden state
     mixing: PositiveInt = 32  # Size of the mixing layer
     positive: Positive = "softmax"  # How mixing weights are made positive
-    head_scale: NonNegativeFloat = 0.1  # Factor of the initial Q-values: the best of many random ones is far from zero
+    head_scale: NonNegativeFloat = 0.1  # Factor of the last layer's initial weights, so that Q-values start near zero
 
 
 TARGET_SIZE = 32  # columns of a query and of a target's embedding

@@ -1,7 +1,8 @@
 """Methods, one file each; the name of the file is the name of the method.
 
-A file exports `Config`, a frozen dataclass of options, and `build(config, spec) -> Method`. It may export `INFO`: its row in
-the paper's table.
+A file exports `Config`, a frozen dataclass of options, and `build(config, spec) -> Method`. It may export `INFO`, its row in
+the paper's table; `ALGORITHM`, the algorithm that trains it ("replay" by default; "onpolicy" needs an `OnPolicyMethod`); and
+`COMMUNICATES = True` if agents exchange messages.
 """
 
 from refil import plugins

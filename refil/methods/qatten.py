@@ -24,7 +24,7 @@ class Config(UtilityOptions):
     """Options of Qatten."""
 
     mixing_heads: PositiveInt = 4  # Heads of the mixing network
-    mixing: PositiveInt = 32  # Size of its queries and keys
+    mixing: PositiveInt = 32  # Size of the queries and keys of the mixing network
 
 
 class QattenContext(eqx.Module):
@@ -64,7 +64,7 @@ class Qatten(eqx.Module):
     def value(
         self, per_factor: tuple[()], shared: QattenContext, utilities: Float[Array, "factors *batch agents"]
     ) -> Float[Array, "*batch"]:
-        """Several factors of an agent share its weight equally."""
+        """Return the weighted sum; several factors of an agent share its weight equally."""
         attention = jax.nn.softmax(shared.logits, axis=-1)
         by_head = (attention * utilities.mean(axis=0)[..., None, :]).sum(axis=-1)
         return (shared.weights * by_head).sum(axis=-1) + shared.bias

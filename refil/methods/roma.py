@@ -71,7 +71,7 @@ class Bottleneck(eqx.Module):
 
 
 class Features(NamedTuple):
-    """What is scored: the hidden state, and the encoding of the current view that roles come from."""
+    """Features to score: the hidden state, and the encoding of the current view that roles come from."""
 
     hidden: Float[Array, "*batch agents memory"]
     seen: Float[Array, "*batch agents size"]

@@ -104,7 +104,7 @@ class Attention(eqx.Module):
     def weights(
         self, entities: Float[Array, "*batch entities size"], visible: Bool[Array, "*batch agents entities"]
     ) -> Float[Array, "*batch heads agents entities"]:
-        """Return the attention weights themselves, for people who look inside."""
+        """Return the attention weights themselves, to inspect them."""
         columns = matmul(entities, self.query_key_value[:, : 2 * len(self.query_key_value)])
         queries, keys = (_split_heads(part, self.heads) for part in jnp.split(columns, 2, axis=-1))
         logits = queries[..., : visible.shape[-2], :] @ jnp.swapaxes(keys, -2, -1) * keys.shape[-1] ** -0.5

@@ -59,16 +59,16 @@ class Vdn(eqx.Module):
     """The sum of all utilities (Sunehag et al. 2018)."""
 
     def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[tuple[()], tuple[()]]:
-        """A sum has no parameters."""
+        """Return nothing, since a sum has no parameters."""
         return (), ()
 
     def value(self, per_factor: tuple[()], shared: tuple[()], utilities: Factors) -> Float[Array, "*batch"]:
-        """Absent agents have utility zero."""
+        """Return the sum; absent agents have utility zero."""
         return utilities.sum(axis=(0, -1))
 
 
 class LinearShared(eqx.Module):
-    """What all factors of a weighted sum share."""
+    """The parameters of a weighted sum that all factors share."""
 
     agent_present: Bool[Array, "*batch agents"]
     bias: Float[Array, "*batch"]
@@ -89,7 +89,7 @@ class LinearQmix(eqx.Module):
         return raw, LinearShared(obs.agent_present, mean_over_agents(self.bias.project_mean(inputs), obs)[..., 0])
 
     def value(self, per_factor: Factors, shared: LinearShared, utilities: Factors) -> Float[Array, "*batch"]:
-        """The weights of all factors of all present agents compete."""
+        """Return the weighted sum; a softmax normalizes the weights of all factors of all present agents together."""
         weights = _AGENT_WEIGHTS[self.positive](per_factor, shared.agent_present)
         return (weights * utilities).sum(axis=(0, -1)) + shared.bias
 

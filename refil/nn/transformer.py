@@ -35,7 +35,7 @@ class Block(eqx.Module):
 
 
 class Inputs(eqx.Module):
-    """What one timestep of the transformer reads; tokens are the same for all views."""
+    """Inputs of the transformer at one timestep; tokens are the same for all views."""
 
     tokens: Float[Array, "one *batch agents entities size"]
     view: Bool[Array, "views *batch agents entities"]

@@ -53,7 +53,7 @@ class EntityEncoder(eqx.Module):
         views: Bool[Array, "views *batch agents entities"],
         following: Linear | None = None,
     ) -> Float[Array, "views *batch agents outputs"]:
-        """There is no activation between the aggregate and the following layer."""
+        """Return each agent's aggregate, mapped by the following layer without an activation in between."""
         return self.aggregator.project(relu(self.embed(inputs)), following).attend(views)
 
 

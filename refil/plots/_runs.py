@@ -1,4 +1,4 @@
-"""What figures read of runs. No environment and no method file is imported: plotting somebody else's run executes no code."""
+"""Runs as figures read them. No environment and no method file is imported: plotting somebody else's run executes no code."""
 
 import json
 from collections.abc import Sequence

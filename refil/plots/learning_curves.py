@@ -86,7 +86,7 @@ def _points(runs: Sequence[RunDir], options: PlotOptions) -> list[np.ndarray]:
     if options.until is None:
         return points
     if any(each[0, 0] > options.until for each in points):
-        raise RefilError(f"--until {options.until:,} is before the first value of {options.metric} in {runs[0].path}")
+        raise RefilError(f"until {options.until:,} is before the first value of {options.metric} in {runs[0].path}")
     return [each[each[:, 0] <= options.until] for each in points]
 
 

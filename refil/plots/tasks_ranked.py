@@ -49,8 +49,9 @@ def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
 
 
 def _check(options: PlotOptions) -> None:
-    if (options.metric, options.smooth) != (DEFAULT.metric, DEFAULT.smooth):
-        raise RefilError("the figure tasks_ranked draws win rates of by_task.json, without the options metric and smooth")
+    unused = [name for name in ("metric", "smooth", "until", "level") if getattr(options, name) != getattr(DEFAULT, name)]
+    if unused:
+        raise RefilError(f"the figure tasks_ranked draws win rates of by_task.json, without the options {', '.join(unused)}")
 
 
 def _ranked(runs: Sequence[RunDir], label: str) -> np.ndarray:

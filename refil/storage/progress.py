@@ -35,7 +35,7 @@ class Latest:
         self.evaluated_at: dict[int, int] = {}  # environment steps
 
     def add(self, lines: Sequence[dict[str, Any]]) -> None:
-        """Take over the numbers in lines of metrics."""
+        """Update the numbers from lines of metrics."""
         for line in lines:
             if line.get("loss") is not None:
                 self.losses[line["seed"]] = line["loss"]

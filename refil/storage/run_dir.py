@@ -9,6 +9,9 @@
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
+    learning_curve.png         the win rate, drawn when training ends
+    replay.html                a page that plays episodes, written by `refil train --replay`
+    tensorboard/               event files, one folder per seed
     wandb.json                 the ids of the runs at Weights & Biases, one per seed
     lock                       held by the process that trains here
 
@@ -210,7 +213,7 @@ class RunDir:
 def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
     """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was learned is used again."""
     if any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT)) or _holds_metrics(path):
-        raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another --out")
+        raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another folder")
     serialization.make_folder(path)
     initial.store(path, init)  # before the config, so that no run forgets it
     run = RunDir(path)
@@ -219,7 +222,7 @@ def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
 
 
 def open_run(path: Path, trust: bool = False) -> RunDir:
-    """Open the folder of an existing run; `trust` allows to run the code that it contains."""
+    """Open the folder of an existing run; with `trust` the code that it contains may run."""
     if not (path / CONFIG).is_file():
         reason = f"{path / CONFIG} is not a regular file" if (path / CONFIG).exists() else f"there is no {path / CONFIG}"
         raise RefilError(f"{path} holds no run: {reason}")

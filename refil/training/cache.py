@@ -21,9 +21,8 @@ CPU_INFO = Path("/proc/cpuinfo")
 CPU_FIELDS = ("vendor_id", "model name", "cpu family", "model", "stepping", "flags", "CPU part", "Features")
 CHECKED = "checked"  # an empty file, written when all older entries were found to be complete
 ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of entries where zstandard is installed; their content is not checked
-REJECTED = (
-    b"+prefer-no-"  # tuning options of some Intel CPUs, which XLA takes for missing instructions (openxla/xla issue 44565)
-)
+# Tuning options of some Intel CPUs, which XLA takes for missing instructions (openxla/xla issue 44565)
+REJECTED = b"+prefer-no-"
 SECONDS_TO_WRITE = 60  # an incomplete entry that is younger may be in the making
 
 

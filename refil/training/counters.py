@@ -1,4 +1,4 @@
-"""What the trainer counts for every seed, whatever the algorithm: steps, episodes, updates, and what is due."""
+"""Counters of every seed, the same for all algorithms: steps, episodes and updates; they say what is due."""
 
 import equinox as eqx
 import jax

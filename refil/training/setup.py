@@ -21,11 +21,12 @@ class TrainConfig:
     steps: Annotated[PositiveInt, FromEnv] = 1_000_000  # Environment steps to train each seed for
     seeds: PositiveInt = 1  # Number of seeds to train in parallel
     seed: NonNegativeInt = 0  # First seed
-    envs: PositiveInt = 8  # Environments per seed; as many updates follow each round of episodes
+    envs: PositiveInt = 8  # Environments per seed, stepped in parallel; with replay, one update follows per episode played
     eval_every: Annotated[PositiveInt, FromEnv] = 10_000  # Environment steps between evaluations
     eval_episodes: Annotated[PositiveInt, FromEnv] = 100  # Greedy episodes per evaluation
     mask_dead: bool = False  # Treat dead entities as absent
-    precision: Precision = "float32"  # Matrix products on a GPU; bf16 also stores activations in bfloat16; auto: bf16 on a GPU
+    # Precision of matrix products on a GPU; bf16 also stores activations in bfloat16, and auto means bf16 where it is faster
+    precision: Precision = "float32"
     kernels: Kernels = "auto"  # GPU kernels: on the GPUs that support them, always, or never
     deterministic: bool = False  # Make GPU runs bit-identical, at some cost in speed (CPU runs always are)
 
@@ -40,7 +41,7 @@ class OutputConfig:
     # episodes on resume (40 times smaller for battles)
     compact_checkpoints: bool = False
     stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
-    replay: bool = False  # When training is finished, write replay.html: a page that plays episodes of the first seed's team
+    replay: bool = False  # Write replay.html at the end of training, a page that plays episodes of the first seed's team
     tensorboard: bool = False  # Write TensorBoard event files into the run's folder
     wandb: str | None = None  # Name of a Weights & Biases project to log to
 

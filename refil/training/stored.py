@@ -61,7 +61,7 @@ def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[
 
 
 def identity(name: str, sha256: str) -> str:
-    """Return a name for people, with the beginning of the hash for a user's file."""
+    """Return a readable name, which for a user's file includes the beginning of its hash."""
     return f"{name} (SHA-256 {sha256[:12]})" if sha256 else name
 
 

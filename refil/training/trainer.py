@@ -1,8 +1,8 @@
 """The trainer: calls the compiled programs of an algorithm, and between calls logs, evaluates and saves.
 
-It knows no algorithm: it calls `init`, `play`, `learn` and `models` of the one that the method asks for, and treats the rest
-of the training state as an opaque pytree. It installs no signal handlers and prints nothing, so that it also runs in
-notebooks and outside the main thread.
+It knows no algorithm: it calls the functions of the one that the method asks for (see `refil.training.replay.loop`), and of the
+training state it reads only the counters and the parameters. It installs no signal handlers and prints nothing, so that it also
+runs in notebooks and outside the main thread.
 """
 
 import math

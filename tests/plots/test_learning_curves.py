@@ -106,7 +106,7 @@ def test_runs_of_different_length_can_be_compared_at_the_same_step(tmp_path):
     (axes,) = learning_curves.draw({"ours": [run]}, PlotOptions(until=500_000)).axes
     assert axes.lines[0].get_xdata()[-1] == 500
     late = made_up(tmp_path / "late", [(0, 100, 0.5)])
-    with pytest.raises(RefilError, match="--until 50 is before the first value of win_rate"):
+    with pytest.raises(RefilError, match="until 50 is before the first value of win_rate"):
         list(learning_curves.table({"ours": [late]}, PlotOptions(until=50)))
 
 

@@ -36,10 +36,11 @@ def test_runs_with_the_same_label_and_other_tasks_are_refused(tmp_path):
         tasks_ranked.draw({"ours": both})
 
 
-def test_other_metrics_are_refused(tmp_path):
+@pytest.mark.parametrize("option", [{"metric": "loss"}, {"smooth": 3}, {"until": 1000}, {"level": 0.5}])
+def test_options_of_learning_curves_are_refused(option, tmp_path):
     run = run_dir.create(tmp_path / "run", small())
-    with pytest.raises(RefilError, match="draws win rates"):
-        tasks_ranked.draw({"ours": [run]}, PlotOptions(metric="loss"))
+    with pytest.raises(RefilError, match=f"draws win rates of by_task.json, without the options {next(iter(option))}"):
+        tasks_ranked.draw({"ours": [run]}, PlotOptions(**option))
 
 
 def test_a_run_without_evaluation_by_task_is_refused(tmp_path):

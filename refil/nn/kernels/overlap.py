@@ -18,9 +18,8 @@ def barrier(known: PyTree, values: PyTree) -> PyTree:
     """Return `values` with an added data dependency, so that XLA schedules their consumers after `known` is computed."""
     if not on_gpu():
         return values
-    zero = (
-        0 * jax.lax.stop_gradient(jax.tree.leaves(known)[0]).reshape(-1)[0]
-    )  # XLA cannot remove the product: `known` could be NaN
+    # XLA cannot remove this product, because `known` could be NaN.
+    zero = 0 * jax.lax.stop_gradient(jax.tree.leaves(known)[0]).reshape(-1)[0]
 
     def depend(leaf: Any) -> Any:  # cotangents of integers are not arrays
         return leaf + zero.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf

@@ -54,10 +54,10 @@ def _play(env: Env, tasks: PyTree, keys: Array, noise: Array) -> tuple[Observati
 
 def _inputs(env: Env) -> tuple[PyTree, Array, Array]:
     """Return tasks, keys and random numbers; made outside the program, which then compiles in half the time."""
-    steps, draw = min(STEPS, env.spec.horizon), np.random.default_rng(0)
-    words = draw.integers(0, 2**32, (steps + 1, EPISODES, 2), np.uint32)
+    steps, rng = min(STEPS, env.spec.horizon), np.random.default_rng(0)
+    words = rng.integers(0, 2**32, (steps + 1, EPISODES, 2), np.uint32)
     tasks = jax.tree.map(lambda leaf: jnp.asarray(leaf)[np.arange(EPISODES) % len(env.task_names)], env.tasks)
-    noise = draw.random((steps, EPISODES, env.spec.agents, env.spec.actions), np.float32)
+    noise = rng.random((steps, EPISODES, env.spec.agents, env.spec.actions), np.float32)
     return tasks, jax.random.wrap_key_data(jnp.asarray(words)), jnp.asarray(noise)
 
 

@@ -1,4 +1,4 @@
-"""Checks of a method: what `build` and `init` return, and the members of the utility."""
+"""Checks of a method: the results of `build` and `init`, and the members of the utility."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the file of a plug-in defines: `Config` with defaults, and `build` with the right parameters."""
+"""Checks of the file of a plug-in: `Config` has defaults, and `build` the right parameters."""
 
 import dataclasses
 import inspect

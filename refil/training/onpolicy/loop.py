@@ -1,6 +1,6 @@
 """On-policy training: play a rollout in environments that never stop, learn from it in a few epochs, and forget it.
 
-The trainer calls `init`, `play`, `learn`, `models` and `scalars`, as for training from a replay buffer. Everything a seed does
+The trainer calls the same functions as for training from a replay buffer. Everything a seed does
 depends only on its own state and number.
 """
 
@@ -137,4 +137,4 @@ def memory(setup: Setup, seeds: int) -> dict[str, int]:
 
 
 def compressor(setup: Setup) -> None:
-    """There is no replay buffer to compress."""
+    """Return None: there is no replay buffer to compress."""

@@ -14,8 +14,8 @@ def sample(fraction: float, win_rates: Float[Array, "seeds tasks"], keys: Key[Ar
     if not fraction:
         return jax.vmap(jax.vmap(lambda key: jax.random.randint(key, (), 0, tasks)))(keys)
     learnability = win_rates * (1.0 - win_rates) + FLOOR
-    shares = fraction * learnability / learnability.sum(axis=-1, keepdims=True) + (1.0 - fraction) / tasks
-    return jax.vmap(lambda keys, shares: jax.vmap(lambda key: jax.random.categorical(key, shares))(keys))(keys, jnp.log(shares))
+    probabilities = fraction * learnability / learnability.sum(axis=-1, keepdims=True) + (1.0 - fraction) / tasks
+    return jax.vmap(jax.vmap(jax.random.categorical, in_axes=(0, None)))(keys, jnp.log(probabilities))
 
 
 def update(

@@ -24,10 +24,11 @@ def prefixes(setup: Setup, state: TrainState, played: Rollout) -> dict[str, Call
         return update.frozen_targets(setup, learner, batch)
 
     def forward(learner: LearnerState, batch: EpisodeBatch) -> Any:
-        goals = targets(learner, batch)
+        td_targets = targets(learner, batch)
 
         def loss(rows: jax.Array) -> Any:
-            return update.loss(setup, learner.model, update.take_rows(batch, rows), None if goals is None else goals[rows])[0]
+            own = None if td_targets is None else td_targets[rows]
+            return update.loss(setup, learner.model, update.take_rows(batch, rows), own)[0]
 
         return jax.lax.map(loss, jnp.tile(minibatches, (setup.algorithm.epochs, 1)))
 

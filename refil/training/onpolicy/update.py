@@ -22,7 +22,7 @@ Metrics = dict[str, Float[Array, "..."]]
 
 
 class LearnerState(eqx.Module):
-    """What updates change: the parameters, their average over iterations, and the optimizer's state."""
+    """The state that updates change: the parameters, their average over iterations, and the optimizer's state."""
 
     parameters: Float[Array, "*seeds parameters"]
     average: Float[Array, "*seeds parameters"]

@@ -20,8 +20,9 @@ class ReplayConfig:
     target_every: PositiveInt = 200  # Episodes between updates of the target network
     epsilon_finish: UnitFloat = 0.05  # Final probability of a random action; the initial one is 1
     epsilon_steps: Annotated[PositiveInt, FromEnv] = 50_000  # Environment steps over which epsilon is annealed
-    # Sizes of packed batches, as fractions of the padded size: short episodes are packed into the smallest one that fits, which
-    # changes only rounding. Each size is compiled separately; several pay off in long runs. Without a value: never pack
+    # Fractions of the padded batch size. The episodes of a batch are packed end to end into the smallest of these sizes that
+    # fits, which saves time and changes only rounding. Each size is compiled separately; several pay off in long runs. Without
+    # a value, batches are never packed
     pack: Annotated[tuple[UnitFloat, ...], FromEnv] = (0.5,)
 
 

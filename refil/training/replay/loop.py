@@ -1,7 +1,8 @@
 """The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
-The trainer calls `init`, `play`, `learn`, `models` and `scalars`. Everything a seed does depends only on its own state and
-number: a seed trained alone equals the same seed in a batch, and a saved state continues bit-identically.
+The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `memory`, `rollout_shapes` and
+`compressor`. Everything a seed does depends only on its own state and number: a seed trained alone equals the same seed in a
+batch, and a saved state continues bit-identically.
 """
 
 from dataclasses import replace
@@ -136,5 +137,5 @@ def memory(setup: Setup, seeds: int) -> dict[str, int]:
 
 
 def compressor(setup: Setup) -> ReplayCompressor:
-    """Return what makes checkpoints compact."""
+    """Return the compressor that makes checkpoints compact."""
     return ReplayCompressor(setup.env)

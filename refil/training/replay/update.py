@@ -23,7 +23,7 @@ Metrics = dict[str, Float[Array, "..."]]  # per seed, or of one seed
 
 
 class LearnerState(eqx.Module):
-    """What updates change. Parameters are a vector, or a pytree where the method has its own optimizer (no layout).
+    """The state that updates change. Parameters are a vector, or a pytree where the method has its own optimizer (no layout).
 
     `target_updated_at` is the number of episodes played when the target network was last updated.
     """

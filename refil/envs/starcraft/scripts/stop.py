@@ -1,4 +1,4 @@
-"""Stand still."""
+"""Order all allies to stop in every step."""
 
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
@@ -9,5 +9,5 @@ from refil.envs.starcraft.sim.state import State
 
 
 def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
-    """Order all allies to stop."""
+    """Give every ally the stop order."""
     return env.with_orders(state, jnp.full((env.game.num_allies,), STOP))

@@ -112,11 +112,11 @@ def _has(files: Files, src_uri: str) -> bool:
 
 
 def _notebook(path: Path) -> str:
-    """Return the notebook as Markdown, executed unless the environment variable REFIL_DOCS_EXECUTE is 0."""
+    """Return the notebook as Markdown; REFIL_DOCS_EXECUTE=1 in the environment runs it first and shows its outputs."""
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
-    if os.environ.get("REFIL_DOCS_EXECUTE", "1") != "0":
+    if os.environ.get("REFIL_DOCS_EXECUTE", "0") != "0":
         from nbclient import NotebookClient
 
         NotebookClient(notebook, timeout=NOTEBOOK_TIMEOUT, resources={"metadata": {"path": str(path.parent.parent)}}).execute()

@@ -1,7 +1,9 @@
 """Documents: names, links, options and commands in them exist; their examples run."""
 
+import ast
 import dataclasses
 import importlib
+import json
 import re
 from pathlib import Path
 
@@ -19,6 +21,9 @@ PAGES += [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "results").glob
 AS_RUN = re.compile(r"```[^\n]*\n# as run at .*?```", re.DOTALL)  # commands of older versions
 OPTION = r"(?<![\w-])--[a-z][\w.-]*"
 FOREIGN = {"--pythonpath", "--no-deps", "--max-kernels", "--max-megabytes", "--top"}  # options of other programs
+FOREIGN |= {"--rm", "--gpus", "--time", "--no-cache-dir", "--create-home"}  # of Docker and of commands in its images
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SITE = ROOT / "mkdocs.yml"
 
 
 def text_of(page: Path) -> str:
@@ -52,6 +57,59 @@ def test_every_file_in_the_documents_exists(page):
             assert (page.parent / link).exists(), link
     for path in re.findall(r"`((?:refil|tests|docs|benchmarks)/[\w/]+\.py)`", text_of(page)):
         assert (ROOT / path).exists(), path
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site name them."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_anchor_in_the_documents_exists(page):
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert anchor in anchors(page.parent / link if link else page), f"{link}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_blocks_in_the_documents_can_be_read(page):
+    for language, code in BLOCK.findall(page.read_text()):
+        if language == "json":
+            json.loads(code)
+        if language == "python":
+            tree = ast.parse(code)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    for alias in node.names:
+                        resolve(f"{node.module}.{alias.name}")
+                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("refil."):
+                    resolve(ast.unparse(node.func))
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    named = set(re.findall(r"^ +- [^#\n]+: (\S+\.md)$", SITE.read_text(), re.MULTILINE))
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} | {"tutorial.md"}  # the page of the notebook
+    outside = {name for name in named if (ROOT / name).exists()}
+    assert named == pages | outside
+    assert {str(page.relative_to(ROOT)) for page in PAGES if "results" in page.parts} <= outside
+
+
+def test_pages_that_are_still_missing_are_commented_out_in_the_navigation():
+    waiting = set(re.findall(r"^ +# - [^#\n]+: (\S+\.md)$", SITE.read_text(), re.MULTILINE))
+    assert not [name for name in waiting if (ROOT / "docs" / name).exists()], "uncomment these lines of mkdocs.yml"
+
+
+def test_every_member_in_the_api_reference_exists():
+    text = (ROOT / "docs" / "api.md").read_text()
+    names = re.findall(r"^::: (refil\.[\w.]+)((?:\n    .*)*)", text, re.MULTILINE)
+    assert len(names) > 20
+    for name, options in names:
+        found = resolve(name)
+        listed = re.search(r"members: \[([^\]]*)\]", options)
+        for member in filter(None, re.split(r", *", listed[1] if listed else "")):
+            assert hasattr(found, member) or member in getattr(found, "__annotations__", {}), f"{name}.{member}"
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +151,26 @@ def test_the_python_example_of_the_readme_runs(monkeypatch):
     code = code.replace("seeds=5, steps=20_000", f"seeds=1, {quick}").replace("episodes=200", "episodes=4")
     assert quick in code
     exec(code.replace("128", "2"), {})
+
+
+QUICK = {  # sizes in the guides' examples, and smaller ones
+    "steps=10_000, eval_every=1_000": "steps=60, eval_every=60",
+    "steps=2_000, eval_every=1_000": "steps=60, eval_every=60",
+    "steps=2_000,\n    eval_every=1_000": "steps=60, eval_every=60",
+    "episodes=200": "episodes=4",
+    "episodes=100": "episodes=4",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quickstart", "train", "evaluate"])
+def test_the_python_examples_of_the_guides_run(name):
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    for long, short in QUICK.items():
+        text = text.replace(long, short + ", batch=4, buffer=16, pack=[], eval_episodes=4" * ("steps" in short))
+    (code,) = [code for language, code in BLOCK.findall(text) if language == "python"]
+    assert "steps=60" in code
+    exec(code, {})
 
 
 @pytest.mark.slow

@@ -43,10 +43,8 @@ def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
 
 
 def test_the_best_seed_does_not_play_the_same_episodes_twice(run):
-    from refil.training import evaluation
-
     args, setup = evaluate.EvaluateArgs(run.path, episodes=40), run.config.build()
-    first, again = (evaluate._play(run, setup, evaluation.evaluate, args, row) for row in (None, 0))
+    first, again = (evaluate._play(run, setup, args, row) for row in (None, 0))
     assert first.return_mean[0] != again.return_mean[0]
 
 

@@ -121,6 +121,6 @@ def _level_cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
     steps, seconds = [], []
     for points, clock in zip(_points(runs, options), _runs.series(runs, "seconds"), strict=True):
         first = stats.held_from(points[:, 1], options.level)
-        steps.append("never" if first is None else f"{points[first, 0] / 1e6:.1f}")
+        steps.append("never" if first is None else f"{points[first, 0] / 1e6:.3g}")
         seconds.append("never" if first is None else f"{np.interp(points[first, 0], *clock.T):.0f}")
     return [", ".join(steps), ", ".join(seconds)]

@@ -325,7 +325,7 @@ def test_metrics_are_not_read_under_the_config_of_another_run(run):
 def test_metrics_are_read_next_to_a_damaged_checkpoint_with_a_warning(run):
     run.append_metrics(LINES)
     (run.path / run_dir.CHECKPOINT).write_text("x")
-    with pytest.warns(UserWarning, match=r"metrics.jsonl cannot be verified: cannot read .*checkpoint.safetensors"):
+    with pytest.warns(UserWarning, match=r"run cannot be verified: cannot read .*checkpoint.safetensors"):
         assert run.metrics() == LINES
 
 

@@ -110,7 +110,6 @@ train --method vdn_pqm
 train 3m --method vdn_pqn --env.tags 1
 train 3m --method vdn_pqn --precision half
 train noscene.py --replay
-train algorithm.py
 train --method algorithm.py
 train --resume onpolicy --learnability 0.5
 train --resume onpolicy --method vdn_pqn

@@ -199,7 +199,12 @@ MISTAKES = [
         on_policy("greedy_values=lambda model, batch: batch.rewards"),
         r"greedy_values\(\) returned shape \(2, 32\); it must be \[batch, timesteps\] = \(2, 33\)",
     ),
-    Mistake(ON_POLICY, BUILT, on_policy("greedy_values=lambda model, batch: 0.0"), r"greedy_values\(\) returned a float"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("greedy_values=lambda model, batch: 0.0"),
+        r"greedy_values\(\) returned shape \(\); it must be",
+    ),
     Mistake(ON_POLICY, BUILT, on_policy("loss=lambda model, batch: 0.0"), r"loss\(\) is called with \(model, batch, targets\)"),
     Mistake(
         ON_POLICY,

@@ -37,10 +37,9 @@ def main(arguments: list[str]) -> None:
     from refil.viewer import export
 
     export.check_paths(args.html, args.gif, args.png)
+    run_dir.open_run(args.run, args.trust).config.configure()
+    team = api.load(args.run, args.model, trust=args.trust)
     with ProgressBar() as progress:
-        progress.phase("loading the team")
-        run_dir.open_run(args.run, args.trust).config.configure()
-        team = api.load(args.run, args.model, trust=args.trust)
         progress.phase(f"compiling and playing {args.episodes} episodes")
         replays = team.play(args.episodes, args.task, args.seed)
         progress.phase("writing")

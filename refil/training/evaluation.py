@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,7 +24,7 @@ class EvalResult(eqx.Module):
     length_mean: Float[Array, "*tasks seeds"]
     metrics: dict[str, Float[Array, "*tasks seeds"]]
 
-    def means(self) -> dict[str, Float[Array, "*tasks seeds"]]:
+    def means(self) -> dict[str, Any]:
         """Return all numbers but the win rate, by the names that `metrics.jsonl` has for them."""
         own = {name: getattr(self, name) for name in ("return_mean", "length_mean")}
         return own | {f"metrics.{name}": mean for name, mean in self.metrics.items()}

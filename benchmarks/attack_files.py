@@ -45,6 +45,7 @@ STRAY = ("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_
 VALUES = (None, True, -1, 0, 3, 10**30, 1.5, float("nan"), float("inf"), "", "x", [], [1], {}, {"a": 1}, "9" * 5000)
 WINS = {"task": [2, 7]}  # of 10 episodes, by seed
 TIME_LIMIT = 600.0  # seconds for all readers of one mutation, on a machine that may be busy
+REPORTED = 25  # mutations between lines of progress
 METHODS = ("refil", "vdn_pqn")  # one of each algorithm
 NETWORK = {"size": 8, "heads": 2, "mixing": 4, "memory": 8}
 FROM_REPLAY = {"batch": 5, "buffer": 20, "pack": ()}
@@ -359,6 +360,8 @@ def attack(
         bad = {name: word for name, word in outcomes.items() if word not in ("same", "read", "refused")}
         problems += [f"{number}: {words}: {name}: {word}: {found.get(name, ('', ''))[1]}" for name, word in bad.items()]
         shutil.rmtree(folder / f"{number}")
+        if number % REPORTED == 0:
+            print(f"{number} of {mutations} mutations, {len(problems)} problems", flush=True)
     return counts, problems
 
 

@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from refil.cli import evaluate
 from refil.storage import run_dir
+from refil.training.evaluation import EvalResult
 from tests.tiny_runs import small
 
 
@@ -27,6 +29,26 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
     printed = refil("evaluate", str(run.path), "--episodes", "12")[0]
     assert "fresh evaluation of the saved models of 2 seeds, 12 greedy episodes each" in printed
     assert "min to max of 2 seeds)" in printed
+
+
+def test_metrics_of_the_environment_are_part_of_the_result(run):
+    played = EvalResult(np.array([0.5, 1.0]), np.array([1.0, 2.0]), np.array([3.0, 3.0]), {"arrived": np.array([2.0, 4.0])})
+    result = evaluate._summary(played, evaluate.EvaluateArgs(run.path))
+    assert result["metrics.arrived"] == 3.0
+    assert "  metrics.arrived 3.000" in evaluate._text(result)
+
+
+def test_by_task_every_metric_has_a_column_and_progress_counts_tasks(refil, run, monkeypatch):
+    rates, texts = np.array([[0.5, 1.0]]), []
+    played = EvalResult(rates, rates, rates, {"arrived": 4 * rates})
+    monkeypatch.setattr(evaluate, "_play", lambda *given: played)
+    monkeypatch.setattr(run_dir.RunDir, "write_by_task", lambda *given, **means: texts.append(means))
+    monkeypatch.setattr(run_dir.RunDir, "by_task", lambda run: {"group_matching": [0.5, 1.0]})
+    head, row = refil("evaluate", str(run.path), "--by-task")[0].splitlines()[1:]
+    assert head.split() == ["task", "win", "rate", "return", "length", "metrics.arrived"]
+    assert row.split() == ["group_matching", "0.750", "0.750", "0.8", "3.000"]
+    assert len(head) == len(row)
+    assert texts[0]["metrics.arrived"] == {"group_matching": [2.0, 4.0]}
 
 
 @pytest.mark.slow

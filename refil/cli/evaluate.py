@@ -132,7 +132,7 @@ def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = No
         models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
         keys = jax.random.split(key, count + 1)[count:]
     with ProgressBar() as progress:
-        text = f"compiling and playing {episodes} episodes per seed on"
+        text = f"compiling and playing {episodes:,} episode{'s' if episodes > 1 else ''} per seed on"
         if args.by_task:
             progress.phase(f"{text} each of {len(env.task_names)} tasks")
             return evaluation.evaluate_by_task(env, models, episodes, keys, lambda task: progress.update(f"{text} {task}"))

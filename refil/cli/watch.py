@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
     run_dir.open_run(args.run, args.trust).config.configure()
     team = api.load(args.run, args.model, trust=args.trust)
     with ProgressBar() as progress:
-        progress.phase(f"compiling and playing {args.episodes} episodes")
+        progress.phase(f"compiling and playing {args.episodes} episode{'s' if args.episodes > 1 else ''}")
         replays = team.play(args.episodes, args.task, args.seed)
         progress.phase("writing")
         clips = [replay.clip(number) for number, replay in enumerate(replays, start=1)]

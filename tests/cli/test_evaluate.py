@@ -2,7 +2,7 @@
 
 import json
 
-import numpy as np
+import jax.numpy as jnp
 import pytest
 
 from refil.cli import evaluate
@@ -32,14 +32,14 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
 
 
 def test_metrics_of_the_environment_are_part_of_the_result(run):
-    played = EvalResult(np.array([0.5, 1.0]), np.array([1.0, 2.0]), np.array([3.0, 3.0]), {"arrived": np.array([2.0, 4.0])})
+    played = EvalResult(*map(jnp.asarray, ([0.5, 1.0], [1.0, 2.0], [3.0, 3.0])), {"arrived": jnp.asarray([2.0, 4.0])})
     result = evaluate._summary(played, evaluate.EvaluateArgs(run.path))
     assert result["metrics.arrived"] == 3.0
     assert "  metrics.arrived 3.000" in evaluate._text(result)
 
 
 def test_by_task_every_metric_has_a_column_and_progress_counts_tasks(refil, run, monkeypatch):
-    rates, texts = np.array([[0.5, 1.0]]), []
+    rates, texts = jnp.array([[0.5, 1.0]]), []
     played = EvalResult(rates, rates, rates, {"arrived": 4 * rates})
     monkeypatch.setattr(evaluate, "_play", lambda *given: played)
     monkeypatch.setattr(run_dir.RunDir, "write_by_task", lambda *given, **means: texts.append(means))

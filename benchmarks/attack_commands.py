@@ -89,6 +89,32 @@ train --init-from nowhere
 train --init-from empty
 train --init-from notes.txt
 train --trust=yes
+train --learnability 0.5
+train --rollout 16
+train --method vdn_pqn --learnability 2
+train --method vdn_pqn --learnability nan
+train --method vdn_pqn --batch 5
+train --method vdn_pqn --buffer 100
+train --method vdn_pqn --compact-checkpoints maybe
+train --method vdn_pqn --envs 10 --minibatches 3
+train --method vdn_pqn --rollout 20 --reset-every 16
+train --method vdn_pqn --td-lambda 2
+train --method vdn_pqn --average -1
+train --method vdn_pqn --targets newest
+train --method vdn_pqn --optimizer sgd
+train --method vdn_pqn --epsilon-fraction 1.5
+train --method vdn_pqn --envs 100000000
+train --method vdn_pqn --rollout 1000000000
+train --method vdn_pqn --method.heads 5
+train --method vdn_pqm
+train 3m --method vdn_pqn --env.tags 1
+train 3m --method vdn_pqn --precision half
+train noscene.py --replay
+train --method algorithm.py
+train --resume onpolicy --learnability 0.5
+train --resume onpolicy --method vdn_pqn
+train --resume onpolicy --batch 5
+train --config onpolicy/config.json --batch 5
 evaluate
 evaluate nowhere
 evaluate notes.txt
@@ -98,6 +124,9 @@ evaluate foreign
 evaluate run --episodes 0
 evaluate run --episodes many
 evaluate run run
+evaluate run --best --by-task
+evaluate onpolicy
+evaluate trained
 plot
 plot nowhere
 plot run --out nowhere/curves.png
@@ -107,6 +136,21 @@ plot run --figure pie
 plot run --figure empty.py
 plot run --labels a b
 plot run run
+plot run --until 0
+plot run --until many
+plot run --level high
+plot run --level nan
+plot run --smooth 0
+plot run --size 0 0
+plot run --metric ""
+plot run --metric win_rat
+plot trained --until 5
+plot trained --level nan
+plot trained --level inf
+plot trained --metric win_rat
+plot trained --figure tasks_ranked --until 500
+plot trained --figure tasks_ranked --level 0.5
+plot trained onpolicy
 watch run
 watch run --html nowhere/page.html
 watch run --html page.txt
@@ -182,7 +226,13 @@ def prepare(folder: Path) -> None:
     (folder / "binary.py").write_bytes(bytes(range(256)))
     (folder / "folder.py").mkdir()
     (folder / "empty").mkdir()
+    example = (Path(__file__).parent.parent / "refil" / "examples" / "beacon.py").read_text()
+    (folder / "noscene.py").write_text(example.replace("def scene(", "def draw("))
+    (folder / "algorithm.py").write_text(f'{example}\nALGORITHM = "on-policy"\n')
     run_dir.create(folder / "run", config.default("group_matching", "refil"))
+    run_dir.create(folder / "onpolicy", config.default("group_matching", "vdn_pqn"))
+    trained = run_dir.create(folder / "trained", config.default("group_matching", "refil"))
+    trained.append_metrics([{"seed": 0, "env_steps": 9000 * n, "win_rate": 0.5, "seconds": n} for n in range(1, 4)])
     foreign = run_dir.create(folder / "foreign", config.default("group_matching", "refil"))
     evil = foreign.path / "code" / "env" / "evil.py"
     evil.parent.mkdir(parents=True)

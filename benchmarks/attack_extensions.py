@@ -1,4 +1,4 @@
-"""Train 40 broken extensions, each with one mistake; every one must be refused in one sentence that names the mistake.
+"""Train broken extensions, each with one mistake; every one must be refused in one sentence that names the mistake.
 
     python benchmarks/attack_extensions.py            # all of them
     python benchmarks/attack_extensions.py --every 8  # a sample
@@ -20,6 +20,7 @@ from refil.__main__ import main as refil
 
 EXAMPLES = Path(__file__).parent.parent / "refil" / "examples"
 ENV, LOSS, UTILITY, MIXER = "beacon.py", "iql_lambda.py", "mingru.py", "weighted_vdn.py"
+ON_POLICY = "../methods/vdn_pqn.py"
 
 
 class Mistake(NamedTuple):
@@ -34,8 +35,17 @@ class Mistake(NamedTuple):
 RETURNED = "return after, Outcome(reward=-0.1 + 1.0 * (after.arrived - state.arrived), terminated=solved, won=solved)"
 OBSERVED = "        return Observation("
 TD_LOSS = "    return td.loss(td.select_q(q, batch), td_targets, batch.valid_agents)"
+BUILT = "    return on_policy_q_learning(partial(on_policy_model, config, spec), config.discount, config)"
 HEAD = "        return self.head(features)"
 RECUR = "        return state, state"
+
+
+def on_policy(changes: str) -> str:
+    """Return the end of a `build` that changes the method that it would have returned."""
+    made = BUILT.replace("return", "method =")
+    return f"{made}\n    from dataclasses import replace\n\n    return replace(method, {changes})"
+
+
 MISTAKES = [
     Mistake(ENV, "actions=3, horizon", "actions=5, horizon", r"observe\(\) gives available for 3 actions, spec.actions is 5"),
     Mistake(ENV, "features=config.cells + 1,", "features=config.cells,", r"entities for 6 features, spec.features is 5"),
@@ -164,6 +174,54 @@ MISTAKES = [
     ),
     Mistake(MIXER, ".sum(axis=(0, -1))", ".sum(axis=-1)", r"value of WeightedVdn must return \[\*batch\]"),
     Mistake(MIXER, ".astype(jnp.float32), ()", ".astype(jnp.float32)[0], ()", r"context of WeightedVdn must return a pair"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        "    return dict()",
+        r"build\(\) returned a dict; it must return a refil.learning.onpolicy.OnPolicyMethod",
+    ),
+    Mistake(
+        ON_POLICY, 'ALGORITHM = "onpolicy"', "", r"build\(\) returned an OnPolicyMethod; it must return a refil.types.Method"
+    ),
+    Mistake(ON_POLICY, '"onpolicy"', '"on-policy"', r"ALGORITHM is 'on-policy'; it must be one of 'replay', 'onpolicy'"),
+    Mistake(ON_POLICY, '"onpolicy"', "3", r"ALGORITHM is 3; it must be one of 'replay', 'onpolicy'"),
+    Mistake(ON_POLICY, BUILT, on_policy("views=lambda visible: visible"), r"views\(\) is called with \(visible, groups\)"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("views=lambda visible, groups: visible"),
+        r"views\(\) returned shape \(4, 5\); it must be \[views",
+    ),
+    Mistake(ON_POLICY, BUILT, on_policy("views=lambda visible, groups: 1.0 * visible[None]"), r"views\(\) returned .*float32"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("greedy_values=lambda model, batch: batch.rewards"),
+        r"greedy_values\(\) returned shape \(2, 32\); it must be \[batch, timesteps\] = \(2, 33\)",
+    ),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("greedy_values=lambda model, batch: 0.0"),
+        r"greedy_values\(\) returned shape \(\); it must be",
+    ),
+    Mistake(ON_POLICY, BUILT, on_policy("loss=lambda model, batch: 0.0"), r"loss\(\) is called with \(model, batch, targets\)"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("loss=lambda model, batch, targets: targets.mean()"),
+        r"loss\(\) returned .*it must return \(loss",
+    ),
+    Mistake(ON_POLICY, BUILT, on_policy("loss=lambda model, batch, targets: (targets, {})"), r"a loss with shape \(2, 32\)"),
+    Mistake(
+        ON_POLICY,
+        BUILT,
+        on_policy("loss=lambda model, batch, targets: (targets.mean(), {'learning_rate': targets.mean()})"),
+        r"loss\(\) returned a metric 'learning_rate'; refil logs",
+    ),
+    Mistake(ON_POLICY, BUILT, on_policy("init=lambda key: (key, key)"), r"init\(\) returned a tuple of 2, which has no"),
+    Mistake(ON_POLICY, BUILT, on_policy("discount='high'"), r"discount is 'high'; it must be a number from 0 to 1"),
+    Mistake(ON_POLICY, BUILT, on_policy("num_groups=0"), r"num_groups is 0; it must be an int of 1 or more"),
 ]
 
 
@@ -179,7 +237,7 @@ def attempt(mistake: Mistake, folder: Path) -> Attempt:
     """Train an extension with this mistake."""
     text = (EXAMPLES / mistake.file).read_text()
     assert text.count(mistake.old) >= 1, f"{mistake.file} has no {mistake.old!r}"
-    extension, out = folder / mistake.file, folder / "run"
+    extension, out = folder / Path(mistake.file).name, folder / "run"
     extension.write_text(text.replace(mistake.old, mistake.new, 1))
     env, method = (extension, "vdn_attention") if mistake.file == ENV else (EXAMPLES / ENV, extension)
     sys.argv = ["refil", "train", str(env), "--method", str(method), "--out", str(out), "--steps", "100"]
@@ -212,7 +270,9 @@ def main() -> None:
     """Run the attack and print a line per mistake and a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="try every n-th mistake only")
-    chosen, verdicts = MISTAKES[:: parser.parse_args().every], []
+    parser.add_argument("--file", default="", help="try mistakes in this example only")
+    args = parser.parse_args()
+    chosen, verdicts = [mistake for mistake in MISTAKES if args.file in mistake.file][:: args.every], []
     for number, mistake in enumerate(chosen):
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:

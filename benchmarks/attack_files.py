@@ -1,11 +1,11 @@
 """Damage the files of a run in many ways, and look at what reads them: tracebacks, hangs and silent acceptance.
 
-    python benchmarks/attack_files.py --mutations 500
+    python benchmarks/attack_files.py --mutations 250
 
-Trains a small run and derives peers of other seeds, another config and another time from it. Every mutation damages one file
-of a copy: flipped bits, truncation, deleted keys, wrong types, files of peers, FIFOs, folders, links, weights that are not
-finite. Then all readers read the copy. A reader may refuse it in a sentence, or return what it returns for the intact run.
-Anything else is a problem, except for content that is as valid as before: other values of options that may change.
+Trains a small run with each algorithm and derives peers of other seeds, another config and another time from it. Every mutation
+damages one file of a copy: flipped bits, truncation, deleted keys, wrong types, files of peers, FIFOs, folders, links, weights
+that are not finite. Then all readers read the copy. A reader may refuse it in a sentence, or return what it returns for the
+intact run. Anything else is a problem, except for content that is as valid as before: other values of options that may change.
 """
 
 import argparse
@@ -44,15 +44,22 @@ WRITTEN = (*JSON, *ARRAYS, "lock", "unsaved", "learning_curve.png", "aborted_1")
 STRAY = ("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json")
 VALUES = (None, True, -1, 0, 3, 10**30, 1.5, float("nan"), float("inf"), "", "x", [], [1], {}, {"a": 1}, "9" * 5000)
 WINS = {"task": [2, 7]}  # of 10 episodes, by seed
-TIME_LIMIT = 60.0  # seconds for all readers of one mutation
+TIME_LIMIT = 600.0  # seconds for all readers of one mutation, on a machine that may be busy
+REPORTED = 25  # mutations between lines of progress
+METHODS = ("refil", "vdn_pqn")  # one of each algorithm
+NETWORK = {"size": 8, "heads": 2, "mixing": 4, "memory": 8}
+FROM_REPLAY = {"batch": 5, "buffer": 20, "pack": ()}
+ON_POLICY = {"rollout": 8, "reset_every": 8, "minibatches": 2, "epochs": 1, "learnability": 0.5, "replay": True}
 Mutation = Callable[[Path, list[Path], random.Random], str]
 
 
-def small_config(**changes: Any) -> RunConfig:
+def small_config(method: str = METHODS[0]) -> RunConfig:
     """Return the config of a run that trains in seconds."""
-    options = {"steps": 200, "batch": 5, "envs": 2, "buffer": 20, "eval_every": 60, "eval_episodes": 4, "log_every": 10}
-    sizes = {"agents": 3, "cells": 3, "horizon": 6}, {"size": 8, "heads": 2, "mixing": 4}
-    return configs.default("group_matching", "refil").with_options(*sizes, pack=(), **(options | {"seeds": 2} | changes))
+    options = {"steps": 200, "seeds": 2, "envs": 2, "eval_every": 60, "eval_episodes": 4, "log_every": 10}
+    default = configs.default("group_matching", method)
+    algorithm = ON_POLICY if configs.algorithm_name(method) == "onpolicy" else FROM_REPLAY
+    network = {name: value for name, value in NETWORK.items() if hasattr(default.method.options, name)}
+    return default.with_options({"agents": 3, "cells": 3, "horizon": 6}, network, **options, **algorithm)
 
 
 @cache
@@ -66,7 +73,7 @@ def shapes(config: RunConfig) -> tuple[Any, Any]:
 def derive_peer(run: RunDir, path: Path, config: RunConfig) -> RunDir:
     """Write a run of another config, or of another time, with the numbers of the given one.
 
-    A run of the same config and seed has the same models, with the same wins, and one of another config has others.
+    All of them have other models: one of the same config was trained on another machine.
     """
     original = run.config
     state, model = shapes(original)
@@ -74,10 +81,10 @@ def derive_peer(run: RunDir, path: Path, config: RunConfig) -> RunDir:
     peer = run_dir.create(path, config)
     peer.append_metrics([line | {"seconds": line["seconds"] + 1} for line in run.metrics()])
     seeds = [config.train.seed + row for row in range(config.train.seeds)]
-    sign = 1 if config == original else -1
-    peer.save_models(jax.tree.map(lambda leaf: sign * leaf, models), seeds, config)
+    factor = 2 if config == original else -1
+    peer.save_models(jax.tree.map(lambda leaf: factor * leaf, models), seeds, config)
     peer.save_checkpoint(state, config, seconds + 1, peer.metrics_bytes)
-    peer.write_by_task(10, WINS if config == original else {"task": [1, 1]})
+    peer.write_by_task(10, {"task": [1, 1]})
     return peer
 
 
@@ -353,12 +360,14 @@ def attack(
         bad = {name: word for name, word in outcomes.items() if word not in ("same", "read", "refused")}
         problems += [f"{number}: {words}: {name}: {word}: {found.get(name, ('', ''))[1]}" for name, word in bad.items()]
         shutil.rmtree(folder / f"{number}")
+        if number % REPORTED == 0:
+            print(f"{number} of {mutations} mutations, {len(problems)} problems", flush=True)
     return counts, problems
 
 
-def prepare(folder: Path) -> tuple[RunDir, list[Path]]:
+def prepare(folder: Path, method: str) -> tuple[RunDir, list[Path]]:
     """Train a run; return it and its peers."""
-    config = small_config()
+    config = small_config(method)
     run = run_dir.create(folder / "original", config)
     trainer.train(config, run)
     return run, derive_peers(run, folder)
@@ -379,18 +388,20 @@ def derive_peers(run: RunDir, folder: Path) -> list[Path]:
 def main() -> None:
     """Attack and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutations", type=int, default=500, help="number of damaged runs")
+    parser.add_argument("--mutations", type=int, default=250, help="number of damaged runs of each algorithm")
     parser.add_argument("--seed", type=int, default=0, help="seed of the mutations")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        run, peers = prepare(Path(temporary))
-        worker = Worker(run.config)
-        counts, problems = attack(run.path, peers, Path(temporary), args.mutations, args.seed, worker.read)
-        worker.close()
-    print("\n".join(problems))
-    print(f"{args.mutations} mutations: {', '.join(f'{word} {count}' for word, count in counts.most_common())}")
-    print(f"{len(problems)} problems")
-    sys.exit(bool(problems))
+    args, found = parser.parse_args(), 0
+    for method in METHODS:
+        with tempfile.TemporaryDirectory() as temporary:
+            run, peers = prepare(Path(temporary), method)
+            worker = Worker(run.config)
+            counts, problems = attack(run.path, peers, Path(temporary), args.mutations, args.seed, worker.read)
+            worker.close()
+        print("\n".join(problems))
+        print(f"{method}: {args.mutations} mutations: {', '.join(f'{word} {count}' for word, count in counts.most_common())}")
+        print(f"{len(problems)} problems", flush=True)
+        found += len(problems)
+    sys.exit(bool(found))
 
 
 if __name__ == "__main__":

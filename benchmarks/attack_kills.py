@@ -4,7 +4,8 @@
 
 Every run is killed up to four times, first mostly while it starts, before or while it writes its first files, then anywhere.
 Each process resumes what the one before it left. When a run has reached its end, its metrics (without wall time), models,
-config and checkpoint must equal those of the undisturbed run, and the next run starts.
+config, checkpoint and replay page must equal those of the undisturbed run, and the next run starts, with the other algorithm:
+training from a replay buffer, or on-policy with all that its runs may have.
 """
 
 import argparse
@@ -15,19 +16,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
 
-RUN = (
-    *("group_matching", "--method", "vdn_attention", "--method.size", "8", "--method.heads", "2", "--pack"),
-    *("--env.agents", "3", "--env.cells", "3", "--env.horizon", "6", "--seeds", "2", "--batch", "5", "--envs", "2"),
-    *("--buffer", "20", "--eval-every", "200", "--eval-episodes", "4", "--log-every", "20", "--save-every", "0.002"),
-)
+GAME = ("group_matching", "--env.agents", "3", "--env.cells", "3", "--env.horizon", "6", "--seeds", "2")
+SMALL = ("--method.size", "8", "--method.heads", "2", "--eval-episodes", "4", "--save-every", "0.002")
+REPLAY = ("--method", "vdn_attention", "--pack", "--batch", "5", "--envs", "2", "--buffer", "20", "--log-every", "20")
+ON_POLICY = ("--method", "vdn_pqn", "--envs", "4", "--minibatches", "2", "--rollout", "8", "--reset-every", "8")
+RUNS = {  # by algorithm; one after the other is killed
+    "replay": (*GAME, *SMALL, *REPLAY, "--eval-every", "200", "--steps", "2000"),
+    "onpolicy": (
+        *(*GAME, *SMALL, *ON_POLICY, "--learnability", "0.5", "--epochs", "2", "--log-every", "50", "--replay"),
+        *("--eval-every", "1000", "--steps", "8000"),
+    ),
+}
 WALL_TIME = ("seconds", "metrics_bytes", "metrics_checksum", "checksum")  # metadata that depend on wall time
-TIME_LIMIT = 300.0  # seconds for one process
+TIME_LIMIT = 1800.0  # seconds for one process, on a machine that may be busy
 KILLS_PER_RUN = 4
 
 
@@ -36,17 +44,10 @@ class Attack:
     """One attack: its folder, its random numbers and what it found."""
 
     folder: Path
-    steps: int
     choose: random.Random
     kills: int = 0
     by_progress: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-
-    def command(self, run: Path) -> list[str]:
-        """Return the command that resumes a run, or starts it if it was killed before it wrote its config."""
-        resume = (run / "config.json").exists()
-        words = ["--resume", str(run)] if resume else [*RUN, "--steps", str(self.steps), "--out", str(run)]
-        return [sys.executable, "-m", "refil", "train", *words]
 
     def train(self, run: Path, kill_after: float, of_training: bool = False) -> bool:
         """Start or resume a run and kill it after some seconds, perhaps of training; return whether it ended before that."""
@@ -55,7 +56,7 @@ class Attack:
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         }
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        process = subprocess.Popen(self.command(run), env=environment, **pipes)
+        process = subprocess.Popen(command(run), env=environment, **pipes)
         before = last_change(run)
         while of_training and process.poll() is None and last_change(run) == before:
             time.sleep(0.02)
@@ -71,6 +72,16 @@ class Attack:
         if process.returncode != 0:
             self.problems.append(f"{run.name}, after {self.kills} kills: exit {process.returncode}\n{output[-2000:]}")
         return True
+
+
+def command(run: Path) -> list[str]:
+    """Return the command that resumes a run, or starts it if it was killed before it wrote its config.
+
+    The name of its folder begins with the name of its algorithm.
+    """
+    resume = (run / "config.json").exists()
+    words = ["--resume", str(run)] if resume else [*RUNS[run.name.partition("_")[0]], "--out", str(run)]
+    return [sys.executable, "-m", "refil", "train", *words]
 
 
 def last_change(run: Path) -> int:
@@ -98,7 +109,7 @@ def trained_seconds(run: Path) -> float:
 def contents(run: Path) -> dict[str, Any]:
     """Return everything in a run's folder that must not depend on interruptions or wall time."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    found: dict[str, Any] = {path.name: path.read_bytes() for path in run.glob("model_*")}
+    found: dict[str, Any] = {path.name: path.read_bytes() for path in (*run.glob("model_*"), *run.glob("replay.html"))}
     found["metrics.jsonl"] = [{name: line[name] for name in line if name != "seconds"} for line in lines]
     found["config.json"] = (run / "config.json").read_bytes()
     with safe_open(run / "checkpoint.safetensors", framework="numpy") as file:
@@ -109,30 +120,45 @@ def contents(run: Path) -> dict[str, Any]:
     return found
 
 
-def attack(folder: Path, kills: int, steps: int, seed: int) -> Attack:
-    """Train one run in peace and others with kills, and compare."""
-    state = Attack(folder, steps, random.Random(seed))
-    whole = folder / "whole"
-    for _ in range(2):  # the second time from the compile cache, to know how long a process takes
+@dataclass(frozen=True)
+class Whole:
+    """A run that nobody disturbed: its files, and how long its process starts and trains."""
+
+    files: dict[str, Any]
+    starting: float
+    training: float
+
+
+def train_whole(state: Attack, algorithm: str) -> Whole:
+    """Train a run twice, the second time from the compile cache, to know how long a process takes."""
+    run, seconds = state.folder / f"{algorithm}_whole", 0.0
+    for _ in range(2):
         started = time.monotonic()
-        for path in whole.glob("*"):
+        for path in run.glob("*"):
             path.unlink()
-        state.train(whole, TIME_LIMIT)
+        state.train(run, TIME_LIMIT)
         seconds = time.monotonic() - started
-    expected, number = contents(whole), 0
-    training = trained_seconds(whole)
-    starting, training = seconds - training, training / 2  # later kills would find most runs finished
+    training = trained_seconds(run)
+    return Whole(contents(run), seconds - training, training / 2)  # later kills would find most runs finished
+
+
+def attack(folder: Path, kills: int, seed: int, algorithms: Sequence[str] = tuple(RUNS)) -> Attack:
+    """Train one run of each algorithm in peace and others with kills, and compare."""
+    state, number = Attack(folder, random.Random(seed)), 0
+    whole = {algorithm: train_whole(state, algorithm) for algorithm in algorithms}
     while state.kills < kills and not state.problems:
-        run = folder / f"killed_{number}"
+        algorithm = algorithms[number % len(algorithms)]
+        run, expected = folder / f"{algorithm}_killed_{number}", whole[algorithm]
         number += 1
         for process in range(min(KILLS_PER_RUN, kills - state.kills)):
             early = state.choose.random() < (1 / 4 if process else 1 / 2)
-            if state.train(run, state.choose.uniform(0, starting if early else training), of_training=not early):
+            longest = expected.starting if early else expected.training
+            if state.train(run, state.choose.uniform(0, longest), of_training=not early):
                 break
         state.train(run, TIME_LIMIT)  # to the end; a finished run stays as it is
         if not state.problems:
-            found = contents(run)
-            differing = sorted(name for name in expected | found if expected.get(name) != found.get(name))
+            found, files = contents(run), expected.files
+            differing = sorted(name for name in files | found if files.get(name) != found.get(name))
             state.problems += [f"{run.name}: {name} differs" for name in differing]
             state.problems += [f"{run.name}: {path.name} is left" for path in run.glob(".*.part")]
         print(f"{run.name}: {state.kills} of {kills} kills, {len(state.problems)} problems", flush=True)
@@ -143,12 +169,11 @@ def main() -> None:
     """Attack and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50, help="number of kills")
-    parser.add_argument("--steps", type=int, default=3_000, help="steps of each run")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the kills")
     parser.add_argument("--folder", type=Path, help="folder for the runs (default: a temporary one)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        state = attack(args.folder or Path(temporary), args.kills, args.steps, args.seed)
+        state = attack(args.folder or Path(temporary), args.kills, args.seed)
     for stage, count in sorted(state.by_progress.items()):
         print(f"{count:3d} kills {stage}")
     print("\n".join(state.problems) or f"All runs resumed after {state.kills} kills, and all files are equal.")

@@ -35,11 +35,11 @@ def usage() -> str:
 
 def main() -> None:
     """Run one command; errors that the user can fix are one line and exit code 2."""
-    _prepare_streams()
-    if sys.platform == "win32":
-        _complain(NO_WINDOWS)
-        sys.exit(2)
     try:
+        _prepare_streams()
+        if sys.platform == "win32":
+            _complain(NO_WINDOWS)
+            sys.exit(2)
         from refil.cli import _signals  # first: from now on, Ctrl-C gives no traceback
 
         with _signals.watched(lambda number: _signals.stop()):

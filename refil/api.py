@@ -1,7 +1,7 @@
 """The Python API: environments, training, trained teams and evaluation, without command line, signals or global state."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -134,19 +134,24 @@ def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> T
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Means over greedy episodes of one task; `ci95` is Wilson's 95 % interval of the win rate over these episodes."""
+    """Means over greedy episodes of one task; `ci95` is Wilson's 95 % interval of the win rate over these episodes.
+
+    `metrics` are those of the environment's outcomes, summed over each episode.
+    """
 
     win_rate: float
     ci95: tuple[float, float]
     return_mean: float
     length_mean: float
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class EvalSummary:
     """Means over greedy episodes; `ci95` is Wilson's 95 % interval of the win rate over all of them.
 
-    `by_task` has every task if it was asked for, with `episodes` episodes each.
+    `metrics` are those of the environment's outcomes, summed over each episode. `by_task` has every task if it was asked for,
+    with `episodes` episodes each.
     """
 
     episodes: int
@@ -155,6 +160,7 @@ class EvalSummary:
     return_mean: float
     length_mean: float
     by_task: dict[str, TaskResult] | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 def evaluate(
@@ -171,16 +177,18 @@ def evaluate(
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
-    play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
-    result = devices.run(lambda models, keys: play(core, models, episodes, keys), models, keys)
-    rates, returns, lengths = (np.asarray(leaf, float)[..., 0] for leaf in jax.tree.leaves(result))
-    tasks = None
     if by_task:
-        rows = zip(core.task_names, rates.tolist(), returns.tolist(), lengths.tolist(), strict=True)
-        tasks = {name: TaskResult(won, stats.wilson_interval(won, episodes), *means) for name, won, *means in rows}
-    mean = float(rates.mean())
-    interval = stats.wilson_interval(mean, episodes * rates.size)
-    return EvalSummary(episodes, mean, interval, float(returns.mean()), float(lengths.mean()), tasks)
+        result = evaluation.evaluate_by_task(core, models, episodes, keys)
+        rows = (jax.tree.map(lambda leaf, row=row: leaf[row], result) for row in range(len(core.task_names)))
+        tasks = {name: TaskResult(**_means(row, episodes)) for name, row in zip(core.task_names, rows, strict=True)}
+        return EvalSummary(episodes, **_means(result, episodes * len(tasks)), by_task=tasks)
+    result = devices.run(lambda models, keys: evaluation.evaluate(core, models, episodes, keys), models, keys)
+    return EvalSummary(episodes, **_means(result, episodes))
+
+
+def _means(result: evaluation.EvalResult, episodes: int) -> dict[str, Any]:
+    found: dict[str, Any] = jax.tree.map(lambda leaf: float(np.mean(leaf, dtype=float)), vars(result))
+    return found | {"ci95": stats.wilson_interval(found["win_rate"], episodes)}
 
 
 def _sizes(spec: Spec) -> str:

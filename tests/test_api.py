@@ -168,6 +168,9 @@ def test_metrics_of_an_environment_are_logged_with_evaluations(tmp_path):
     assert evaluated
     assert all(0 <= line["metrics.arrived"] <= 8 * 4 for line in evaluated)
     assert not any("metrics.arrived" in line for line in run.metrics if "win_rate" not in line)
+    result = refil.evaluate(run.teams[0], episodes=4, by_task=True)
+    assert result.metrics["arrived"] == pytest.approx(np.mean([task.metrics["arrived"] for task in result.by_task.values()]))
+    assert 0 <= refil.evaluate(run.teams[0], episodes=4).metrics["arrived"] <= 8 * 4
 
 
 def test_a_broken_environment_leaves_nothing_behind(tmp_path):

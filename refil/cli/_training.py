@@ -27,9 +27,9 @@ def check(config: RunConfig) -> Setup:
     with _flags.flags_in_errors(config):
         config.configure()
         hardware.check(config.train.kernels)
-        setup = config.build(dry_run=True)
-        if config.output.replay and not hasattr(setup.env, "scene"):
+        if config.output.replay and not hasattr(config.build_env(), "scene"):
             raise RefilError(f"output.replay needs an environment that can be shown; {config.env.name} has no scene(state)")
+        setup = config.build(dry_run=True)
         devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
     return setup
 

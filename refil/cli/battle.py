@@ -187,7 +187,7 @@ def write_replays(args: BattleArgs, env: "ScriptedStarCraft", trajectories: "Tra
         first = jax.tree.map(lambda leaf, number=number: leaf[number], results.first)
         scenes = [env.env.scene(state) for state in (first, *tick_states(env, trajectories, number))]
         clips.append(export.Clip(f"{number + 1}: {RESULT_NAMES[result]} after {length} steps", scenes, TICKS_PER_SECOND))
-    export.write(clips, args.html, args.gif, args.png)
+    print("\n".join(export.write(clips, args.html, args.gif, args.png)))
 
 
 def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:

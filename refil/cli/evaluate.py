@@ -1,7 +1,6 @@
 """Evaluate the saved models of a run with greedy actions: a fresh evaluation, apart from those made during training."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +17,6 @@ from refil.training.setup import Setup
 
 if TYPE_CHECKING:
     from refil.training.evaluation import EvalResult
-
-MEANS = ("return_mean", "length_mean")
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
-    from refil.training import evaluation
-
-    played = _play(run, setup, evaluation.evaluate, args)
+    played = _play(run, setup, args)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, played.win_rate.tolist(), strict=True)}
     result = _summary(played, args) | {"win_rate_by_seed": by_seed, "seeds": len(run.seeds)}
     seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
@@ -63,11 +58,9 @@ def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[s
 
 
 def _evaluate_best(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
-    from refil.training import evaluation
-
-    first = _play(run, setup, evaluation.evaluate, args).win_rate
+    first = _play(run, setup, args).win_rate
     row = int(first.argmax())
-    best, played = run.seeds[row], _play(run, setup, evaluation.evaluate, args, row)
+    best, played = run.seeds[row], _play(run, setup, args, row)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, first.tolist(), strict=True)}
     result = _summary(played, args) | {"best_seed": best, "win_rate_when_chosen": by_seed}
     episodes = f"{args.episodes:,} greedy episodes"
@@ -84,7 +77,7 @@ def _summary(played: "EvalResult", args: EvaluateArgs) -> dict[str, Any]:
     rate = float(played.win_rate.mean())
     spread = stats.spread(np.asarray(played.win_rate), (0.0, 1.0)) or stats.wilson_spread(rate, args.episodes)
     interval = {"low": float(spread.low), "high": float(spread.high), "name": spread.name}
-    means = {name: float(getattr(played, name).mean()) for name in MEANS}
+    means = {name: float(mean.mean()) for name, mean in played.means().items()}
     return {"episodes": args.episodes, "win_rate": rate, "win_rate_spread": interval} | means
 
 
@@ -94,21 +87,20 @@ def _text(result: dict[str, Any]) -> list[str]:
         f"  win rate  {result['win_rate']:.3f}  ({spread['low']:.3f} to {spread['high']:.3f}, {spread['name']})",
         f"  return    {result['return_mean']:.3f}",
         f"  length    {result['length_mean']:.1f} steps",
+        *(f"  {name:<9} {value:.3f}" for name, value in result.items() if name.startswith("metrics.")),
     ]
 
 
 def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     import numpy as np
 
-    from refil.training import evaluation
-
     times = _model_times(run)
-    played = _play(run, setup, evaluation.evaluate_by_task, args)
+    played = _play(run, setup, args)
     if _model_times(run) != times:
         raise RefilError(f"{args.run} is still training, and its models changed during the evaluation; try again when it ends")
     names = setup.env.task_names
     won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
-    means = {name: dict(zip(names, getattr(played, name).tolist(), strict=True)) for name in MEANS}
+    means = {name: dict(zip(names, mean.tolist(), strict=True)) for name, mean in played.means().items()}
     run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
     rates = run.by_task()
     if args.json:
@@ -117,29 +109,35 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     print(
         f"{args.run}: fresh evaluation, mean of {len(run.seeds)} seed(s), {args.episodes:,} greedy episodes per seed and task"
     )
-    print(f"  {'task':<24} win rate   return   length")
+    width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
+    print("  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", *(f"{name:>8}" for name in metrics)]))
     for name in sorted(names, key=lambda name: -np.mean(rates[name])):
-        mean_return, length = (np.mean(means[mean][name]) for mean in MEANS)
-        print(f"  {name:<24} {np.mean(rates[name]):8.3f} {mean_return:8.3f} {length:8.1f}")
+        numbers = [f"{np.mean(values[name]):8.3f}" for values in (rates, means["return_mean"])]
+        numbers.append(f"{np.mean(means['length_mean'][name]):8.1f}")
+        numbers += [f"{np.mean(means[metric][name]):{max(8, len(metric))}.3f}" for metric in metrics]
+        print("  ".join([f"  {name:<{width}}", *numbers]))
 
 
-def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArgs, chosen: int | None = None) -> "EvalResult":
+def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = None) -> "EvalResult":
     """Play with the models of all seeds, or with a chosen one on episodes that no model has played before."""
     import jax
 
-    from refil.training import devices, memory
+    from refil.training import devices, evaluation, memory
 
     memory.check_episodes(setup.env, args.episodes * len(run.seeds), "--episodes")
     models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
-    key, count = jax.random.key(args.seed), len(run.seeds)
+    key, count, env, episodes = jax.random.key(args.seed), len(run.seeds), setup.env, args.episodes
     keys = jax.random.split(key, count)
     if chosen is not None:
         models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
         keys = jax.random.split(key, count + 1)[count:]
-    where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {run.config.env.name}"
     with ProgressBar() as progress:
-        progress.phase(f"compiling and playing {args.episodes} episodes per seed {where}")
-        return devices.run(lambda models, keys: play(setup.env, models, args.episodes, keys), models, keys)
+        text = f"compiling and playing {episodes:,} episode{'s' if episodes > 1 else ''} per seed on"
+        if args.by_task:
+            progress.phase(f"{text} each of {len(env.task_names)} tasks")
+            return evaluation.evaluate_by_task(env, models, episodes, keys, lambda task: progress.update(f"{text} {task}"))
+        progress.phase(f"{text} {run.config.env.name}")
+        return devices.run(lambda models, keys: evaluation.evaluate(env, models, episodes, keys), models, keys)
 
 
 def _model_times(run: RunDir) -> list[int]:

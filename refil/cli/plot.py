@@ -1,6 +1,7 @@
 """Draw several runs into one figure, and print the same as a table; each environment has its own panel."""
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,8 @@ def _check(args: PlotArgs) -> None:
         raise RefilError(
             f"--size must be two numbers of inches from 1 to {MAX_INCHES:g}, not {args.size[0]:g} {args.size[1]:g}"
         )
+    if args.level is not None and not math.isfinite(args.level):
+        raise RefilError(f"--level must be a finite number, not {args.level}")
     serialization.check_figure_path(args.out)
 
 

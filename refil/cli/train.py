@@ -14,6 +14,7 @@ from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_
 from refil.cli._training import check, run_training
 from refil.errors import RefilError
 from refil.storage import initial, run_dir, serialization
+from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training import config as configs
 from refil.training import stored
@@ -145,8 +146,13 @@ def _write_replay(run: RunDir) -> None:
     from refil import api
     from refil.viewer import export
 
-    replays = api.load(run.path).play(REPLAYED)
-    export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], run.path / run_dir.REPLAY, None, None)
+    with ProgressBar() as progress:
+        progress.phase(f"compiling and playing {REPLAYED} episodes for {run_dir.REPLAY}")
+        replays = api.load(run.path).play(REPLAYED)
+        written = export.write(
+            [replay.clip(number) for number, replay in enumerate(replays, start=1)], run.path / run_dir.REPLAY
+        )
+    print("\n".join(written))
 
 
 def _summary(run: RunDir) -> list[str]:

@@ -9,6 +9,7 @@ import tyro
 from refil import settings
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
+from refil.storage.progress import ProgressBar
 
 
 @dataclass(frozen=True)
@@ -37,5 +38,11 @@ def main(arguments: list[str]) -> None:
 
     export.check_paths(args.html, args.gif, args.png)
     run_dir.open_run(args.run, args.trust).config.configure()
-    replays = api.load(args.run, args.model, trust=args.trust).play(args.episodes, args.task, args.seed)
-    export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], args.html, args.gif, args.png)
+    team = api.load(args.run, args.model, trust=args.trust)
+    with ProgressBar() as progress:
+        progress.phase(f"compiling and playing {args.episodes} episode{'s' if args.episodes > 1 else ''}")
+        replays = team.play(args.episodes, args.task, args.seed)
+        progress.phase("writing")
+        clips = [replay.clip(number) for number, replay in enumerate(replays, start=1)]
+        written = export.write(clips, args.html, args.gif, args.png)
+    print("\n".join(written))

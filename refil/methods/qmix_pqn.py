@@ -1,4 +1,4 @@
-"""QMIX with attention trained on-policy (PQN)."""
+"""QMIX (PQN): QMIX with attention, trained on-policy (Gallici et al. 2025)."""
 
 from dataclasses import dataclass
 from functools import partial

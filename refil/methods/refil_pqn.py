@@ -1,4 +1,4 @@
-"""REFIL trained on-policy: PQN with a QMIX mixing network and values imagined from random groups of entities."""
+"""REFIL (PQN): QMIX with attention and values imagined from random groups of entities, trained on-policy."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""REFIL with a sum in place of a mixing network, trained on-policy (PQN)."""
+"""REFIL (VDN, PQN): REFIL with a sum in place of a mixing network, trained on-policy."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""VDN with attention trained on-policy (PQN; Gallici et al. 2025)."""
+"""VDN (PQN): VDN with attention, trained on-policy (Gallici et al. 2025)."""
 
 from dataclasses import dataclass
 from functools import partial

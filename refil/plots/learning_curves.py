@@ -114,6 +114,10 @@ def _cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
     return [steps, seeds, show(finals.mean()), between, show(whole)]
 
 
+def _millions(steps: float) -> str:
+    return f"{steps / 1e6:.1f}" if steps >= 1e6 else f"{steps / 1e6:.2g}"
+
+
 def _level_cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
     """Return from which step and second on each seed holds the level."""
     if options.level is None:
@@ -121,6 +125,6 @@ def _level_cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
     steps, seconds = [], []
     for points, clock in zip(_points(runs, options), _runs.series(runs, "seconds"), strict=True):
         first = stats.held_from(points[:, 1], options.level)
-        steps.append("never" if first is None else f"{points[first, 0] / 1e6:.1f}")
+        steps.append("never" if first is None else _millions(points[first, 0]))
         seconds.append("never" if first is None else f"{np.interp(points[first, 0], *clock.T):.0f}")
     return [", ".join(steps), ", ".join(seconds)]

@@ -32,6 +32,20 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a process trains in a run's folder."""
+    try:
+        import fcntl
+
+        with regular.open_file(path / LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # without the file, nobody has trained here
+        return False
+    return False
+
+
 def _remove_parts(path: Path) -> None:
     for part in path.glob(".*.part"):
         if PART.fullmatch(part.name):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refil.errors import RefilError
-from refil.storage import serialization
+from refil.storage import run_dir, serialization
 from refil.training.config import RunConfig
 
 Line = dict[str, Any]
@@ -101,6 +101,10 @@ def _wandb(config: RunConfig, path: Path, stack: ExitStack) -> Logger:
         if line["env_steps"] >= run.step:  # smaller steps were logged before the run was resumed
             run.log(_curves(line), step=line["env_steps"])
 
+    # Offline, every process writes a folder, and what a killed one had not flushed is lost: the last folder has all points.
+    if any(run.offline for run in runs.values()):
+        for line in run_dir.RunDir(path).saved_metrics():
+            log(line)
     return log
 
 

@@ -17,7 +17,8 @@ class Saved(NamedTuple):
     """Metadata of a checkpoint.
 
     It covers the first `metrics_bytes` bytes of the metrics, with their checksum (None in files of version 0.2.0).
-    `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
+    `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are). `models` are
+    the checksums of the models that were saved with it, by file (None in files of version 0.2.0).
     """
 
     config: str
@@ -25,12 +26,14 @@ class Saved(NamedTuple):
     metrics_bytes: int
     metrics_checksum: str | None
     num_uncompressed: int | None
+    models: dict[str, str] | None = None
 
     def to_metadata(self) -> dict[str, str]:
         """Return the strings to store, with the flags of this process."""
         numbers = {"metrics_bytes": str(self.metrics_bytes), "num_uncompressed": json.dumps(self.num_uncompressed)}
         numbers |= {"seconds": repr(self.seconds), "metrics_checksum": self.metrics_checksum or ""}
-        return {"config": self.config, "flags": json.dumps(flags.effective())} | numbers
+        texts = {"config": self.config, "flags": json.dumps(flags.effective()), "models": json.dumps(self.models)}
+        return texts | numbers
 
 
 def parse_saved(metadata: dict[str, str], path: Path) -> Saved:
@@ -38,13 +41,16 @@ def parse_saved(metadata: dict[str, str], path: Path) -> Saved:
     try:
         uncompressed, size = json.loads(metadata["num_uncompressed"]), int(metadata["metrics_bytes"])
         seconds, config = float(metadata["seconds"]), metadata["config"]
+        models = json.loads(metadata.get("models", "null"))
     except KeyError as error:
         raise RefilError(f"{path} is not a checkpoint: its metadata has no {error}") from error
     except (ValueError, RecursionError) as error:
         raise RefilError(f"{path} is damaged: {error} in its metadata") from error
     if not is_count(size) or not (uncompressed is None or is_count(uncompressed)):
         raise RefilError(f"{path} is damaged: metrics_bytes {size} and num_uncompressed {uncompressed!r} in its metadata")
-    return Saved(config, seconds, size, metadata.get("metrics_checksum"), uncompressed)
+    if not isinstance(models, dict | None):
+        raise RefilError(f"{path} is damaged: models {models!r} in its metadata")
+    return Saved(config, seconds, size, metadata.get("metrics_checksum"), uncompressed, models)
 
 
 def read_saved(path: Path) -> Saved:

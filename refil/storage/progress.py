@@ -112,6 +112,10 @@ class ProgressBar:
         self.text, self.since = text, time.monotonic()
         self.log(f"{text} ...")
 
+    def update(self, text: str) -> None:
+        """Show another text for what is being done, which goes on: the timer is not reset."""
+        self.text = text
+
     def log(self, text: str) -> None:
         """Print a line where there is no live display."""
         if not self.is_live:

@@ -31,6 +31,7 @@ from jaxtyping import PyTree
 
 from refil.errors import RefilError
 from refil.storage import initial, metadata, model_files, records, serialization
+from refil.storage.lock import is_locked
 from refil.storage.lock import locked as locked
 from refil.storage.metadata import Saved
 from refil.storage.metrics_file import MetricsFile
@@ -148,12 +149,12 @@ class RunDir:
     def save_checkpoint(
         self, state: PyTree, config: RunConfig, seconds: float, metrics_bytes: int, num_uncompressed: int | None = None
     ) -> None:
-        """Write the state of training, with the training time and the size of the metrics that belong to it.
+        """Write the state of training, with the training time, and the size of the metrics and the models that belong to it.
 
         `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
         """
-        checksum = self._metrics.checksum(metrics_bytes)
-        saved = Saved(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed)
+        checksum, models = self._metrics.checksum(metrics_bytes), model_files.checksums(self.path)
+        saved = Saved(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed, models)
         serialization.fsync(self.path / METRICS)  # the checkpoint refers to them
         serialization.write_arrays(self.path / CHECKPOINT, state, saved.to_metadata())
         serialization.remove(self.path / UNSAVED)
@@ -189,8 +190,19 @@ class RunDir:
         model_files.save(self.path, models, seeds, config)
 
     def load_model(self, seed: int, like: Tree) -> Tree:
-        """Return the model of one seed, shaped as `like`."""
-        return model_files.load(self.path, seed, like, self.config)
+        """Return the model of one seed, shaped as `like`; raise if it is not the one that was saved with the checkpoint."""
+        saved, model = self._readable_checkpoint(), model_files.load(self.path, seed, like, self.config)
+        matches = saved is None or not saved.models or model_files.is_saved(self.path, seed, saved.models)
+        if not matches and not is_locked(self.path):  # while a run is saved, models are newer than its checkpoint
+            file, again = model_files.path(self.path, seed), f"'refil train --resume {self.path}' saves both again"
+            raise RefilError(f"{file} was not saved with {CHECKPOINT}: it is of another run or time; {again}")
+        return model
+
+    def has_models(self, seeds: list[int]) -> bool:
+        """Return whether the models of these seeds are stored as they were when the checkpoint was saved."""
+        models = metadata.read_saved(self.path / CHECKPOINT).models
+        stored = set(seeds) <= set(self.seeds)
+        return stored and (models is None or all(model_files.is_saved(self.path, seed, models) for seed in seeds))
 
     def load_models(self, like: Tree) -> Tree:
         """Return the models of all seeds with a leading axis; `like` is the model of one seed."""
@@ -206,7 +218,7 @@ class RunDir:
         try:
             return metadata.read_saved(self.path / CHECKPOINT) if self.has_checkpoint else None
         except RefilError as error:  # curves can be drawn without it
-            warnings.warn(f"{self.path / METRICS} cannot be verified: {error}", stacklevel=3)
+            warnings.warn(f"{self.path} cannot be verified: {error}", stacklevel=3)
             return None
 
 

@@ -19,7 +19,7 @@ from refil.types import Env, EnvDefaults
 from refil.wrappers import MaskDead
 
 VERSION = 2
-ENVS, METHODS = "refil.envs", "refil.methods"
+ENVS, METHODS, ALGORITHMS = "refil.envs", "refil.methods", ("replay", "onpolicy")
 SECTIONS = ("algorithm", "train", "output")  # groups of options that every run has
 # Options that version 0.1 had under another name.
 RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_grad_norm"}
@@ -220,7 +220,9 @@ def check_changes(changes: dict[str, tuple[Any, Any]]) -> None:
 
 def algorithm_name(method: str, sha256: str = "") -> str:
     """Return the algorithm that a method's file asks for; training from a replay buffer unless it says otherwise."""
-    return getattr(plugins.load(METHODS, method, sha256), "ALGORITHM", "replay")
+    if (name := getattr(plugins.load(METHODS, method, sha256), "ALGORITHM", "replay")) not in ALGORITHMS:
+        raise RefilError(f"{method}: ALGORITHM is {name!r}; it must be one of {', '.join(map(repr, ALGORITHMS))}")
+    return name
 
 
 def algorithm_config(method: str, sha256: str = "") -> Any:

@@ -13,7 +13,7 @@ from refil.errors import RefilError
 CODE = "code"  # folder of a run
 KINDS = ("env", "method")
 # Options that a config of version 2 may lack. A new option of refil itself belongs here, with a default that changes nothing,
-# so that configs of earlier versions can still be read.
+# so that configs of earlier versions can still be read; a test fails where one is forgotten.
 MAY_BE_MISSING = (
     "algorithm.learnability",
     "env.sha256",

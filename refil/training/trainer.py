@@ -29,7 +29,6 @@ from refil.training.setup import EVALUATE, Setup
 
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
-EVALUATED = ("win_rate", "return_mean", "length_mean")
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,8 @@ class Trainer:
             updates = counts.updates_since_log[row]
             line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
             if results is not None and eval_due[row]:
-                line |= {name: getattr(results, name)[row].item() for name in EVALUATED}
-                line |= {f"metrics.{name}": means[row].item() for name, means in results.metrics.items()}
+                numbers = {"win_rate": results.win_rate} | results.means()
+                line |= {name: values[row].item() for name, values in numbers.items()}
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.write(lines)
         return replace(state, counters=self.mark_logged(state.counters))
@@ -234,10 +233,10 @@ class Trainer:
         run.save_checkpoint(state, self.config, seconds, metrics_bytes, uncompressed)
 
     def complete_models(self, state: Any) -> None:
-        """Write the models of a finished run again if some are missing."""
-        seeds = np.asarray(state.counters.seed).tolist()
-        if self.run_dir and not set(seeds) <= set(self.run_dir.seeds):
-            self.run_dir.save_models(self.algorithm.models(state), seeds, self.config)
+        """Save a finished run again if models are missing, or are not those that belong to its checkpoint."""
+        if self.run_dir and not self.run_dir.has_models(np.asarray(state.counters.seed).tolist()):
+            self.save(state)
+            self.finish_saving()
 
 
 def _evaluate(algorithm: Any, setup: Setup, state: Any) -> evaluation.EvalResult:

@@ -35,19 +35,24 @@ def check_paths(html: Path | None, gif: Path | None, png: Path | None) -> None:
         serialization.check_figure_path(png)
 
 
-def write(clips: list[Clip], html: Path | None, gif: Path | None, png: Path | None) -> None:
-    """Write a page of all clips, an animation of the first one, and a picture of its middle, where a path is given."""
+def write(clips: list[Clip], html: Path | None = None, gif: Path | None = None, png: Path | None = None) -> list[str]:
+    """Write a page of all clips, an animation of the first one, and a picture of its middle, where a path is given.
+
+    Return a line for each file.
+    """
+    written = []
     if html is not None:
         serialization.write_atomic(html, page(clips).encode())
-        print(f"Page: {html}")
+        written.append(f"Page: {html}")
     if gif is not None:
         with serialization.require_matplotlib():
             animation(clips[0], gif)
-        print(f"Animation: {gif}")
+        written.append(f"Animation: {gif}")
     if png is not None:
         with serialization.require_matplotlib():
             picture(clips[0].scenes[len(clips[0].scenes) // 2], png)
-        print(f"Picture: {png}")
+        written.append(f"Picture: {png}")
+    return written
 
 
 def page(clips: list[Clip]) -> str:

@@ -2,10 +2,12 @@
 
 import json
 
+import jax.numpy as jnp
 import pytest
 
 from refil.cli import evaluate
 from refil.storage import run_dir
+from refil.training.evaluation import EvalResult
 from tests.tiny_runs import small
 
 
@@ -29,6 +31,26 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
     assert "min to max of 2 seeds)" in printed
 
 
+def test_metrics_of_the_environment_are_part_of_the_result(run):
+    played = EvalResult(*map(jnp.asarray, ([0.5, 1.0], [1.0, 2.0], [3.0, 3.0])), {"arrived": jnp.asarray([2.0, 4.0])})
+    result = evaluate._summary(played, evaluate.EvaluateArgs(run.path))
+    assert result["metrics.arrived"] == 3.0
+    assert "  metrics.arrived 3.000" in evaluate._text(result)
+
+
+def test_by_task_every_metric_has_a_column_and_progress_counts_tasks(refil, run, monkeypatch):
+    rates, texts = jnp.array([[0.5, 1.0]]), []
+    played = EvalResult(rates, rates, rates, {"arrived": 4 * rates})
+    monkeypatch.setattr(evaluate, "_play", lambda *given: played)
+    monkeypatch.setattr(run_dir.RunDir, "write_by_task", lambda *given, **means: texts.append(means))
+    monkeypatch.setattr(run_dir.RunDir, "by_task", lambda run: {"group_matching": [0.5, 1.0]})
+    head, row = refil("evaluate", str(run.path), "--by-task")[0].splitlines()[1:]
+    assert head.split() == ["task", "win", "rate", "return", "length", "metrics.arrived"]
+    assert row.split() == ["group_matching", "0.750", "0.750", "0.8", "3.000"]
+    assert len(head) == len(row)
+    assert texts[0]["metrics.arrived"] == {"group_matching": [2.0, 4.0]}
+
+
 @pytest.mark.slow
 def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
     words = ["evaluate", str(run.path), "--episodes", "40", "--best"]
@@ -43,10 +65,8 @@ def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
 
 
 def test_the_best_seed_does_not_play_the_same_episodes_twice(run):
-    from refil.training import evaluation
-
     args, setup = evaluate.EvaluateArgs(run.path, episodes=40), run.config.build()
-    first, again = (evaluate._play(run, setup, evaluation.evaluate, args, row) for row in (None, 0))
+    first, again = (evaluate._play(run, setup, args, row) for row in (None, 0))
     assert first.return_mean[0] != again.return_mean[0]
 
 

@@ -58,6 +58,12 @@ def test_metric_title_size_and_smoothing_reach_the_figure(refil, run, tmp_path):
     assert printed.startswith("| final loss (")
 
 
+def test_a_level_must_be_finite(refil, run, tmp_path):
+    _, error, code = refil("plot", str(run.path), "--level", "nan", "--out", str(tmp_path / "x.png"))
+    assert code == 2
+    assert "--level must be a finite number, not nan" in error
+
+
 def test_a_figure_without_options_refuses_them(refil, run, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("def draw(curves): pass\ndef table(curves): pass\n")

@@ -7,8 +7,9 @@ from refil.team import Team
 
 def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
     page = tmp_path / "page.html"
-    out, _, code = refil("watch", str(run.path), "--html", str(page), "--episodes", "2", "--model", "1")
+    out, progress, code = refil("watch", str(run.path), "--html", str(page), "--episodes", "2", "--model", "1")
     assert code == 0
+    assert "compiling and playing 2 episodes" in progress
     assert str(page) in out
     assert page.read_text().count("group_matching, ") == 2
     assert "agent 0" in page.read_text()

@@ -118,5 +118,8 @@ def test_the_table_says_when_each_seed_holds_a_level(tmp_path):
     assert "| 5 evaluations in a row at 75% or more: from million steps | seconds, compilation included |" in head
     assert head.count("|") == rule.count("|") == row.count("|")
     assert row.endswith("| 2.0, never | 20, never |")
+    short = made_up(tmp_path / "short", [(0, 20_000 * n, 0.8) for n in range(1, 9)])
+    short.append_metrics([{"seed": 0, "env_steps": 20_000 * n, "seconds": 1.5 * n} for n in range(1, 9)])
+    assert list(learning_curves.table({"ours": [short]}, PlotOptions(level=0.75)))[2].endswith("| 0.02 | 2 |")
     (axes,) = learning_curves.draw({"ours": [run]}, PlotOptions(level=0.75)).axes
     assert 75 in axes.lines[-1].get_ydata()

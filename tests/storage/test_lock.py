@@ -31,3 +31,12 @@ def test_a_lock_that_is_a_fifo_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "lock")
     with pytest.raises(RefilError, match=r"cannot write .*lock: it is a FIFO"), lock.locked(tmp_path):
         pass
+
+
+def test_a_folder_is_locked_while_a_process_trains_in_it(tmp_path):
+    assert not lock.is_locked(tmp_path)  # nobody has trained here
+    with lock.locked(tmp_path):
+        assert lock.is_locked(tmp_path)
+    assert not lock.is_locked(tmp_path)
+    with lock.locked(tmp_path):  # looking did not keep the lock
+        pass

@@ -5,10 +5,11 @@ import sys
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from refil.errors import RefilError
-from refil.storage import loggers
+from refil.storage import loggers, run_dir
 from tests.tiny_runs import small
 
 
@@ -63,13 +64,14 @@ class FakeWandb:
     """Stores what is logged as the service does: steps never decrease, also after a run is resumed."""
 
     def __init__(self) -> None:
-        self.stored, self.inits, self.finished = {}, [], 0
+        self.stored, self.inits, self.finished, self.offline = {}, [], 0, False
 
     def init(self, **options):
         self.inits.append(options)
-        points = self.stored.setdefault(options["id"], [])
+        name = f"{options['id']}-{len(self.inits)}" if self.offline else options["id"]
+        points = self.stored.setdefault(name, [])
         step = points[-1][0] + 1 if points else 0
-        run = SimpleNamespace(step=step)
+        run = SimpleNamespace(step=step, offline=self.offline)
 
         def log(values, step):
             assert step >= run.step, "the service ignores this with a warning"
@@ -112,6 +114,20 @@ def test_a_resumed_run_continues_its_wandb_runs_without_doubled_points(tmp_path,
     assert {init["resume"] for init in wandb.inits} == {"allow"}
     (points,) = wandb.stored.values()
     assert [step for step, _ in points] == [10, 20, 30, 40]
+
+
+def test_a_resumed_run_has_all_points_in_its_last_folder_offline(tmp_path, wandb):
+    wandb.offline, config = True, small(wandb="project")
+    run = run_dir.create(tmp_path / "run", config)
+    first = [line(0, 10, 0.1), line(0, 20, 0.2), line(0, 30, 0.3)]
+    log(config, run.path, first)
+    run.append_metrics(first[:2])
+    run.save_checkpoint({"a": np.zeros(1)}, config, 1.0, run.metrics_bytes)
+    run.append_metrics(first[2:])
+    log(config, run.path, [line(0, 30, 0.3), line(0, 40, 0.4)])
+    before, after = wandb.stored.values()
+    assert [step for step, _ in before] == [10, 20, 30]
+    assert [step for step, _ in after] == [10, 20, 30, 40]
 
 
 def test_ids_are_kept_when_seeds_are_added(tmp_path, wandb):

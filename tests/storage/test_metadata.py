@@ -16,6 +16,8 @@ SAVED = Saved(small().to_json(), 1.5, 28, "0123abcd", None)
 
 def test_metadata_read_back():
     assert metadata.parse_saved(SAVED.to_metadata(), PATH) == SAVED
+    with_models = SAVED._replace(models={"model_seed_0.safetensors": "0123abcd"})
+    assert metadata.parse_saved(with_models.to_metadata(), PATH) == with_models
 
 
 def test_a_checkpoint_of_version_0_2_0_has_no_checksum_of_its_metrics():
@@ -33,7 +35,9 @@ def test_missing_entries_are_named(name):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"metrics_bytes": "-1"}, {"metrics_bytes": "x"}, {"num_uncompressed": "[]"}, {"seconds": ""}], ids=str
+    "changed",
+    [{"metrics_bytes": "-1"}, {"metrics_bytes": "x"}, {"num_uncompressed": "[]"}, {"seconds": ""}, {"models": "3"}],
+    ids=str,
 )
 def test_impossible_entries_are_refused(changed):
     with pytest.raises(RefilError, match=r"run/checkpoint.safetensors is damaged"):

@@ -159,3 +159,10 @@ def test_a_closed_or_unread_stderr_is_no_error(monkeypatch):
             bar.refresh(5, Latest())
     os.dup2(os.open(os.devnull, os.O_WRONLY), writer)  # so that what is buffered can be discarded
     unread.close()
+
+
+def test_a_count_within_a_phase_does_not_reset_its_timer():
+    bar = ProgressBar()
+    bar.text, bar.since = "playing task 1 of 9", time.monotonic() - 30
+    bar.update("playing task 2 of 9")
+    assert bar.lines() == ["playing task 2 of 9  30 s"]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,29 @@ def test_metrics_logged_after_the_checkpoint_are_cut_off_on_resume(run):
     assert seconds == 1.5
     assert run.metrics() == [{"seed": 0, "env_steps": 1}]
     np.testing.assert_array_equal(state["a"], STATE["a"])
+
+
+def test_a_model_that_was_not_saved_with_the_checkpoint_is_refused(run):
+    config = small(seeds=2, seed=3)
+    method = config.build().method
+    like, models = jax.eval_shape(method.init, jax.random.key(0)), jax.vmap(method.init)(jax.random.split(jax.random.key(0), 2))
+    run.write_config(config)
+    run.save_models(models, [3, 4], config)
+    assert run.load_model(3, like) is not None  # before the first checkpoint
+    run.save_checkpoint(STATE, config, 1.5, run.metrics_bytes)
+    assert run.has_models([3, 4])
+    run.load_models(like)
+    other = run_dir.create(run.path.parent / "other", config)  # the same config, trained on another machine
+    other.save_models(jax.tree.map(lambda leaf: leaf + 1, models), [3, 4], config)
+    shutil.copy(other.path / "model_seed_4.safetensors", run.path)
+    run.load_model(3, like)
+    assert not run.has_models([3, 4])
+    with pytest.raises(
+        RefilError, match=r"model_seed_4.safetensors was not saved with checkpoint.safetensors: it is of another"
+    ):
+        run.load_models(like)
+    with run_dir.locked(run.path):  # models are saved before their checkpoint
+        run.load_models(like)
 
 
 def test_a_line_cut_off_by_a_crash_is_ignored(run):
@@ -301,7 +325,7 @@ def test_metrics_are_not_read_under_the_config_of_another_run(run):
 def test_metrics_are_read_next_to_a_damaged_checkpoint_with_a_warning(run):
     run.append_metrics(LINES)
     (run.path / run_dir.CHECKPOINT).write_text("x")
-    with pytest.warns(UserWarning, match=r"metrics.jsonl cannot be verified: cannot read .*checkpoint.safetensors"):
+    with pytest.warns(UserWarning, match=r"run cannot be verified: cannot read .*checkpoint.safetensors"):
         assert run.metrics() == LINES
 
 

@@ -1,7 +1,6 @@
 """Evaluation of teams in an environment that counts its steps."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,10 @@ def test_results_are_means_over_the_valid_steps_of_each_seed(models):
 
 
 def test_every_task_has_its_own_means(models):
-    result = jax.jit(partial(evaluation.evaluate_by_task, ENV, episodes=3))(models, keys=KEYS)
+    reported = []
+    result = evaluation.evaluate_by_task(ENV, models, 3, KEYS, reported.append)
+    assert len(reported) == len(ENV.task_names)
+    assert reported[1] == f"task 2 of {len(ENV.task_names)}: {ENV.task_names[1]}"
     assert result.win_rate.shape == (len(ENV.task_names), 2)
     assert (result.win_rate[1] == 1).all()  # after an odd number of steps only the winning action is available
     assert (result.win_rate[3] == 0).all()  # a truncated episode is not won

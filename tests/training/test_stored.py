@@ -1,9 +1,13 @@
 """Stored configs as plain values."""
 
 import json
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from refil import plugins
 from refil.errors import RefilError
 from refil.training import config as configs
 from refil.training import stored
@@ -88,6 +92,36 @@ def test_a_missing_option_is_refused_by_its_name(path):
     del values[section][name]
     with pytest.raises(RefilError, match=f"here: the config lacks {path}; missing options are not replaced by defaults"):
         configs.read(json.dumps(values), "here")
+
+
+OPTIONS = [json.loads(line) for line in (Path(__file__).parent / "options_0_2_0.jsonl").read_text().splitlines()]
+
+
+def all_options() -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the section, the plug-in or algorithm, and the options that version 0.2.0 stored for it."""
+    return [(each["section"], name, tuple(each["options"])) for each in OPTIONS for name in each["of"] or [""]]
+
+
+def current_options(section: str, name: str) -> set[str]:
+    """Return the options that this version has."""
+    if section == "algorithm":
+        return {field.name for field in fields(import_module(f"refil.training.{name}.config").Config)}
+    if section in ("env", "method"):
+        package = configs.ENVS if section == "env" else configs.METHODS
+        return {field.name for field in fields(plugins.load(package, name).Config)}
+    return {field.name for field in fields(getattr(small(), section))}
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "before"), all_options(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_options_newer_than_version_0_2_0_may_be_missing(section, name, before):
+    new = {f"{section}.{option}" for option in current_options(section, name) - set(before)}
+    forgotten = sorted(new - set(stored.MAY_BE_MISSING))
+    assert not forgotten, (
+        f"{', '.join(forgotten)} of {name or section} did not exist in version 0.2.0, whose configs could no longer be "
+        f"read: add it to MAY_BE_MISSING in refil/training/stored.py, and let its default change nothing"
+    )
 
 
 def test_a_missing_section_is_refused_by_its_options():

@@ -79,6 +79,14 @@ def test_missing_models_of_a_finished_run_are_written_again(run, tmp_path):
     assert_same_models(other, run)
 
 
+def test_models_of_another_run_in_the_folder_of_a_finished_one_are_replaced(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    other = run_dir.open_run(tmp_path / "run")
+    shutil.copy(other.path / "model_seed_0.safetensors", other.path / "model_seed_1.safetensors")
+    assert trainer.train(small(seeds=2), other, resume=True).finished
+    assert_same_models(other, run)
+
+
 def test_a_start_without_a_checkpoint_is_archived_and_trained_again(run, tmp_path):
     other = run_dir.create(tmp_path / "run", small(seeds=2))
     other.archive_unsaved()

@@ -54,11 +54,20 @@ def check_method(method: Any, name: str, expected: type = Method) -> None:
         function = getattr(method, member)
         if function is not None or member not in OPTIONAL:
             check_parameters(name, f"{member}()", function, given)
+    if expected is OnPolicyMethod:
+        _check_numbers(method, name)
     model = trace(f"{name}: init()", method.init, key_shape())
     if not hasattr(model, "utility"):
         raise RefilError(f"{name}: init() returned {kind(model)}, which has no attribute 'utility'")
     _check_utility(model.utility, name)
     _check_leaves(model, name)
+
+
+def _check_numbers(method: OnPolicyMethod, name: str) -> None:
+    if not isinstance(method.discount, int | float) or not 0 <= method.discount <= 1:
+        raise RefilError(f"{name}: discount is {method.discount!r}; it must be a number from 0 to 1")
+    if not isinstance(method.num_groups, int) or method.num_groups < 1:
+        raise RefilError(f"{name}: num_groups is {method.num_groups!r}; it must be an int of 1 or more")
 
 
 def _check_utility(utility: Any, name: str) -> None:

@@ -129,8 +129,9 @@ def memory(setup: Setup, seeds: int) -> dict[str, int]:
     train, episode = setup.train, episode_bytes(setup.env)
     model = jax.eval_shape(setup.method.init, jax.random.key(0))
     learner = jax.eval_shape(partial(update.init_learner, setup), model)
+    stream = 2 * episode.state + (setup.algorithm.rollout + 1) * episode.observation
     return {
-        "train.envs": seeds * train.envs * (2 * episode.state + (setup.algorithm.rollout + 1) * episode.observation),
+        "train.envs or algorithm.rollout": seeds * train.envs * stream,
         "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
         "the size of the networks": seeds * num_bytes(learner),
     }

@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import pytest
 
 from refil.errors import RefilError
+from refil.learning.onpolicy import OnPolicyMethod
 from refil.nn.mixers import Vdn
+from refil.training import config as configs
 from refil.training import contracts
 from refil.types import Method
+from tests import tiny_streams
 from tests.tiny_runs import small
 
 
@@ -58,6 +61,28 @@ def integer_model(key):
 def test_an_object_that_is_no_method_is_refused(method, message):
     with pytest.raises(RefilError, match=f"^mine: {message}"):
         contracts.check_method(method, "mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"discount": 2.0}, "mine: discount is 2.0; it must be a number from 0 to 1"),
+        ({"num_groups": 0}, "mine: num_groups is 0; it must be an int of 1 or more"),
+        ({"views": lambda visible: visible}, r"mine: views\(\) is called with \(visible, groups\)"),
+    ],
+    ids=str,
+)
+def test_numbers_and_functions_of_an_on_policy_method_are_checked(changes, message):
+    method = tiny_streams.small().build().method
+    with pytest.raises(RefilError, match=message):
+        contracts.check_method(replace(method, **changes), "mine", OnPolicyMethod)
+
+
+def test_an_unknown_algorithm_is_named(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text('from refil.methods.vdn_pqn import Config, build\nALGORITHM = "on-policy"\n')
+    with pytest.raises(RefilError, match=r"mine.py: ALGORITHM is 'on-policy'; it must be one of 'replay', 'onpolicy'"):
+        configs.default("group_matching", str(path))
 
 
 def test_methods_of_the_package_pass():

@@ -79,6 +79,14 @@ def test_sizes_that_contradict_each_other_are_refused():
         small(reset_every=4).build()
 
 
+def test_memory_is_needed_for_long_rollouts_as_well_as_for_many_environments():
+    needed, longer, more = (loop.memory(small(**each).build(), 1) for each in ({}, {"rollout": 600}, {"envs": 800}))
+    name = "train.envs or algorithm.rollout"
+    assert more[name] == 100 * needed[name]
+    assert longer[name] > 50 * needed[name]
+    assert longer["the size of the networks"] == needed["the size of the networks"]
+
+
 def test_a_run_is_saved_resumed_and_loaded(tmp_path):
     config = {"steps": 200, "envs": 8, "rollout": 6, "reset_every": 2, "minibatches": 2, "epochs": 1, "log_every": 5}
     options = {"size": 8, "heads": 2, "mixing": 4}

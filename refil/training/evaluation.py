@@ -44,10 +44,10 @@ def evaluate_by_task(
 
     `report` gets a text before each task.
     """
-    play, results = devices.jit(partial(_evaluate_task, env, episodes)), []
+    (play,), results = devices.compile_all((devices.jit(partial(_evaluate_task, env, episodes)), models, keys, np.int32(0))), []
     for task, name in enumerate(env.task_names):
         report(f"task {task + 1} of {len(env.task_names)}: {name}")
-        results.append(jax.device_get(play(models, keys, task)))
+        results.append(jax.device_get(play(models, keys, np.int32(task))))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *results)
 
 

@@ -1,8 +1,8 @@
 """Train all runs of an experiment of the paper and write its figure or table; finished runs are not repeated.
 
-A run trains in a process of its own: one per GPU at a time, or one on a CPU (--slots for more). On a cluster use --ray or --slurm.
-Several processes and machines can work on one folder (--out): they share the runs, and take over those of a machine that died.
-'refil status FOLDER' shows how far they are.
+A run trains in a process of its own: one per GPU at a time, or one on a CPU (--slots for more). On a cluster use --ray or
+--slurm. Several processes and machines can work on one folder (--out): they share the runs, and take over those of a machine
+that died. 'refil status FOLDER' shows how far they are.
 """
 
 import shlex

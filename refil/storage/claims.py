@@ -27,6 +27,10 @@ NAME = re.compile(r"claim_(\d{1,9})\.json")
 BOOT, PID_NAMESPACE = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 
 
+class HeldError(RefilError):
+    """Another process trains in a folder."""
+
+
 class Claim(NamedTuple):
     """A claim, as its file describes it."""
 
@@ -86,7 +90,7 @@ def claimed(folder: Path, alone: bool, lost: Callable[[], Any] | None = None) ->
 def _acquire(folder: Path, alone: bool) -> Claim:
     before = newest(folder)
     if before is not None and not _is_abandoned(before, alone):
-        raise RefilError(f"another process is training in {folder}: {before}")
+        raise HeldError(f"another process is training in {folder}: {before}")
     number = before.number + 1 if before else 1
     path = folder / f"claim_{number}.json"
     with serialization.wrap_os_errors(path):
@@ -94,12 +98,12 @@ def _acquire(folder: Path, alone: bool) -> Claim:
             with regular.open_file(path, "x") as file:
                 json.dump({"host": socket.gethostname(), "machine": _machine(), "pid": os.getpid()}, file)
         except FileExistsError:
-            raise RefilError(f"another process is training in {folder}: it was faster") from None
+            raise HeldError(f"another process is training in {folder}: it was faster") from None
     # Between the first look and now, the process that seemed dead may have ended and others may have come.
     now, kept = newest(folder), before is None or _touched(before.path) == before.touched
     if now is None or now.number != number or not kept:
         path.unlink(missing_ok=True)
-        raise RefilError(f"another process is training in {folder}: {now}")
+        raise HeldError(f"another process is training in {folder}: {now}")
     if before is not None:
         before.path.unlink(missing_ok=True)
     return now
@@ -144,7 +148,7 @@ def _read(folder: Path, number: int) -> Claim:
 
 
 def _touched(path: Path) -> int:
-    """Return when a claim was touched, 0 if it is gone; a file that is opened has current times on a network file system too."""
+    """Return when a claim was touched, 0 if it is gone; opening it makes network file systems ask the server."""
     try:
         with regular.open_file(path) as file:
             return os.fstat(file.fileno()).st_mtime_ns

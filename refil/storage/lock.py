@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,8 @@ PART = re.compile(r"\.(config\.json|metrics\.jsonl|unsaved|learning_curve\.png|\
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes out of a run's folder, on this machine and on others that share it, also after one is killed."""
-    try:
-        import fcntl as _  # before anything is written
-    except ImportError:
-        raise RefilError("Windows is not supported: it lacks the file locks that refil needs") from None
+    if importlib.util.find_spec("fcntl") is None:
+        raise RefilError("Windows is not supported: it lacks the file locks that refil needs")
     serialization.make_folder(path)
     with serialization.wrap_os_errors(path / LOCK):
         file = regular.open_file(path / LOCK, "a")
@@ -38,7 +37,7 @@ def _lock(file: IO[str], path: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise RefilError(f"another process is training in {path}") from None
+        raise claims.HeldError(f"another process is training in {path}") from None
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise RefilError(f"cannot lock {path / LOCK}: {error.strerror}") from error

@@ -41,7 +41,7 @@ def plan_lines(runs: list[PlannedRun], slots: int, on_gpu: bool) -> Iterator[str
 
 def estimates(runs: list[PlannedRun], on_gpu: bool) -> dict[PlannedRun, Estimate]:
     """Return the remaining time of each run."""
-    folders = sorted({run.path.parent for run in runs}) + [PUBLISHED]
+    folders = [*sorted({run.path.parent for run in runs}), PUBLISHED]
     done = list(_comparable(folders, on_gpu))
     return {run: _estimate(run, done) for run in runs}
 

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, Protocol
 class Ended(NamedTuple):
     """How a job ended.
 
-    A job that was stopped has saved its run; one that was lost, with its process or its machine, goes back to its last checkpoint.
+    A job that was stopped has saved its run. The run of one that was lost, with its process or its machine, goes back to its last
+    checkpoint.
     """
 
     how: Literal["finished", "stopped", "lost", "failed"]

@@ -18,7 +18,8 @@ STOPPED = 130  # exit code of `refil train` after a save
 TAIL = 50  # lines kept in memory, because a disk may be full
 # Linux sends the child SIGTERM when its parent dies, even by SIGKILL, so that no process trains on without a sweep.
 ENDS_WITH_PARENT = (
-    "import ctypes, os, sys\n"
+    "import ctypes, os, signal, sys\n"
+    "signal.signal(signal.SIGUSR2, signal.SIG_IGN)\n"  # by which SLURM announces the end of a job
     "if sys.platform == 'linux': ctypes.CDLL(None).prctl(1, 15)\n"
     "os.getppid() == int(sys.argv[1]) or sys.exit(130)\n"
     "os.execv(sys.executable, [sys.executable, *sys.argv[2:]])\n"

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -146,10 +146,12 @@ class Scheduler:
         self.message(f"started {run.label} on {job.where}: {run.path}")
 
     @contextlib.contextmanager
-    def failure_of(self, run: PlannedRun):
+    def failure_of(self, run: PlannedRun) -> Iterator[None]:
         """Turn an error about one run into its failure."""
         try:
             yield
+        except claims.HeldError:  # another scheduler was faster
+            self.waiting.append(run)
         except RefilError as error:
             if run in self.waiting:
                 self.waiting.remove(run)

@@ -17,9 +17,9 @@ def quickly(monkeypatch):
         monkeypatch.setattr(claims, name, seconds)
 
 
-def left_behind(folder, machine="elsewhere", age=9.0, number=3, pid=os.getpid()):
+def left_behind(folder, machine="elsewhere", age=9.0, number=3, pid=None):
     path = folder / f"claim_{number}.json"
-    path.write_text(json.dumps({"host": "far", "machine": machine, "pid": pid}))
+    path.write_text(json.dumps({"host": "far", "machine": machine, "pid": pid or os.getpid()}))
     os.utime(path, (time.time() - age,) * 2)
     return path
 

@@ -1,13 +1,13 @@
 """The interface of executors: where the runs of a sweep train."""
 
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 
 class Ended(NamedTuple):
     """How a job ended.
 
-    A job that was stopped has saved its run. The run of one that was lost, with its process or its machine, goes back to its last
+    A job that was stopped has saved its run. If it was lost, with its process or its machine, the run goes back to its last
     checkpoint.
     """
 
@@ -15,6 +15,7 @@ class Ended(NamedTuple):
     error: str = ""
 
 
+@runtime_checkable
 class Job(Protocol):
     """A process that trains a run somewhere."""
 
@@ -30,6 +31,7 @@ class Job(Protocol):
         """Stop the job at once, without saving."""
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Starts jobs."""
 

@@ -17,7 +17,7 @@ EXPERIMENT = """
 from tests.tiny_runs import small
 LONG = {"steps": 6000, "eval_every": 3000, "log_every": 100, "save_every": 0.01}
 def runs():
-    return {"A": small(**LONG), "B": small(seed=7, **LONG)}
+    return {"A": small("vdn_attention", **LONG), "B": small("vdn_attention", seed=7, **LONG)}
 def report(done, out):
     (out / "report.txt").write_text(" ".join(done))
     return out / "report.txt"

@@ -9,7 +9,7 @@ from tests.sweeps import tiny_sweeps
 def undisturbed(tmp_path_factory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("undisturbed")
     printed, code = tiny_sweeps.finish(
-        tiny_sweeps.start("sweep", tiny_sweeps.write_experiment(folder), "--slots", 2, "--out", folder / "out")
+        tiny_sweeps.start("sweep", tiny_sweeps.write_experiment(folder), "--out", folder / "out")
     )
     assert code == 0, printed
     return tiny_sweeps.results(folder / "out")

@@ -1,10 +1,10 @@
 """Processes that train a run."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from refil.storage import run_dir
 from refil.sweeps.process import ENDS_WITH_PARENT, Process, last_error
@@ -38,6 +38,13 @@ def test_a_killed_process_says_by_what(tmp_path):
     assert (ended.how, ended.error[:36]) == ("failed", "the process was ended by SIGKILL, pe")
 
 
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_a_process_ends_with_its_parent():
     """Also if the parent is killed: the kernel sends SIGTERM."""
     child = "print('ready', flush=True); import time; time.sleep(60)"
@@ -53,6 +60,6 @@ def test_a_process_ends_with_its_parent():
     started.send_signal(signal.SIGKILL)
     started.wait()
     deadline = time.monotonic() + 30
-    while os.path.exists(f"/proc/{pid}") and "Z" not in open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]:
+    while is_running(pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -142,7 +142,7 @@ def test_a_run_that_fails_is_reported_and_the_others_are_trained(refil, tmp_path
 def test_a_plan_writes_nothing(refil, tmp_path):
     printed, _, code = refil("sweep", "figure_3b", "--out", str(tmp_path / "out"), "--dry-run", "--slots", "3", "--gpus", "0")
     assert code == 0
-    assert "QMIX (Attention)           500,000 steps, 24 seeds" in printed
+    assert "QMIX (Attention)           1,000,000 steps, 24 seeds" in printed
     assert "4 of 4 runs to train, 3 at the same time" in printed
     assert not (tmp_path / "out").exists()
 

@@ -109,7 +109,10 @@ def test_ctrl_c_saves_and_ends_all_jobs(cluster, tmp_path, undisturbed):
     sweep.send_signal(2)
     printed, code = tiny_sweeps.finish(sweep)
     assert code == 130, printed
-    assert not subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip()
+    deadline = time.monotonic() + 60  # SLURM cleans up after a job that has returned
+    while subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
     printed, code = tiny_sweeps.finish(tiny_sweeps.start(*words))
     assert code == 0, printed
     assert tiny_sweeps.results(out) == undisturbed

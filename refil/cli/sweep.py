@@ -93,7 +93,7 @@ def _train(missing: list[PlannedRun], out: Path, args: SweepArgs, deadline: floa
     """Train runs; end the process if it was stopped, or if some of them failed."""
     if not missing:
         return
-    executor = _executors.create(args, out)
+    executor = _executor(args, out)
     if deadline is None or deadline - time.monotonic() >= SECONDS_TO_START:
         for run in missing:
             run.prepare()  # so that `refil status` shows those that wait
@@ -125,8 +125,14 @@ class _Interrupts:
         self.progress.message(STOPPING)
 
 
+def _executor(args: SweepArgs, out: Path) -> Executor:
+    return _executors.create(out, args.slots, args.gpus, args.ray, args.slurm, args.slurm_options)
+
+
 def _print_plan(runs: Iterable[PlannedRun], args: SweepArgs) -> None:
-    executor: Executor = _executors.create(args, Path())
-    for line in estimate.plan_lines(list(runs), executor.capacity(), on_gpu=_executors.uses_gpus(args)):
+    executor = _executor(args, Path())
+    for line in estimate.plan_lines(
+        list(runs), executor.capacity(), on_gpu=_executors.uses_gpus(args.gpus, args.ray is not None or args.slurm)
+    ):
         print(line)
     executor.close()

@@ -37,6 +37,7 @@ LAYERS = [
     ["refil.storage"],
     ["refil.training.trainer", "refil.viewer", "refil.plots"],
     ["refil.experiments", "refil.environment", "refil.team"],
+    ["refil.sweeps"],
     ["refil.api", "refil.checks"],
     ["refil.cli"],
     ["refil.__main__"],
@@ -69,6 +70,10 @@ TESTED_ELSEWHERE = {
     "cli/_flags": "tests/cli/test_train.py",
     "cli/_training": "tests/cli/test_training.py",
     "cli/_signals": "tests/cli/test_signals.py",
+    "cli/_executors": "tests/cli/test_sweep.py",
+    "cli/_sweep_progress": "tests/cli/test_sweep.py",
+    "sweeps/executor": "tests/sweeps/test_scheduler.py",
+    "sweeps/table": "tests/sweeps/test_state.py",
 }
 LONG_FILES: dict[str, str] = {}  # files of more than 250 lines, with the reason
 

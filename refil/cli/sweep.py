@@ -1,12 +1,15 @@
-"""Run all runs of an experiment of the paper and write its figure or table; finished runs are not repeated.
+"""Train all runs of an experiment of the paper and write its figure or table; finished runs are not repeated.
 
-Several processes can share an experiment: give each a part of the labels with --only, and all the same --out.
+A run trains in a process of its own: one per GPU at a time, or one on a CPU (--slots for more). On a cluster use --ray or
+--slurm. Several processes and machines can work on one folder (--out): they share the runs, and take over those of a machine
+that died. 'refil status FOLDER' shows how far they are.
 """
 
-import re
 import shlex
 import sys
+import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,26 +17,29 @@ from typing import Annotated
 import tyro
 
 from refil import plugins, settings
-from refil.cli import _flags
-from refil.cli._training import check, run_training
+from refil.cli import _executors, _flags, _signals
+from refil.cli._sweep_progress import SweepProgress
 from refil.errors import RefilError
 from refil.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
-from refil.training import config as configs
+from refil.sweeps import estimate
+from refil.sweeps.executor import Executor
+from refil.sweeps.plan import PlannedRun, plan
+from refil.sweeps.scheduler import SECONDS_TO_START, Scheduler
 from refil.training.config import RunConfig
 from refil.training.setup import Precision
 
 EXPERIMENTS = "refil.experiments"
 OVERRIDES = ("seeds", "seed", "steps", "envs", "precision")  # options that replace those of the experiment's runs
-SECONDS_TO_START = 30.0  # a run is not started with less time left, because compilation cannot be interrupted
+STOPPING = "Stopping all runs after their next save; press Ctrl-C again to stop without saving."
 
 
 @dataclass(frozen=True)
 class SweepArgs:
-    """The experiment to run, and options that replace those of its runs."""
+    """The experiment to run, options that replace those of its runs, and where they train."""
 
     experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
-    only: str = ""  # Run only those runs whose label contains this text
+    only: str = ""  # Train only those runs whose label contains this text
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
     seeds: PositiveInt | None = None  # Number of seeds per run
     seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine
@@ -42,43 +48,39 @@ class SweepArgs:
     precision: Precision | None = None  # Precision of matrix products on a GPU
     compact_checkpoints: bool = False  # Compress the replay buffer in checkpoints and re-simulate its episodes on resume
     stop_after: NonNegativeFloat | None = None  # Minutes after which to save and stop; the same command resumes
+    dry_run: bool = False  # Print what would be trained and how long it takes, and write nothing
+    slots: PositiveInt = 1  # Runs at the same time on each GPU, or on a CPU; runs that share a GPU share its memory equally
+    gpus: NonNegativeInt | None = None  # GPUs to use (default: all that there are; 0: the CPU); with --slurm, GPUs of each job
+    ray: str | None = None  # Address of a Ray cluster, such as 10.0.0.1:6379, auto (this machine's) or local (started here)
+    slurm: bool = False  # Submit every run as a job to SLURM; the folder must be shared with its nodes
+    slurm_options: tuple[str, ...] = ()  # Options of the jobs, such as partition=gpu time=120 cpus_per_task=8
 
 
 def main(arguments: list[str]) -> None:
-    """Run what is missing, then write the report."""
+    """Train what is missing, then write the report."""
     args = settings.from_command_line(SweepArgs, arguments, "refil sweep", __doc__)
+    deadline = time.monotonic() + 60 * args.stop_after if args.stop_after is not None else None
     experiment = plugins.load(EXPERIMENTS, args.experiment)
     out = args.out or Path("results") / Path(args.experiment).stem
-    deadline = time.monotonic() + 60 * args.stop_after if args.stop_after is not None else None
-    runs = {label: _override(config, args) for label, config in experiment.runs().items()}
-    _check_labels(list(runs))
-    chosen = [label for label in runs if args.only in label]
+    runs = plan({label: _override(config, args) for label, config in experiment.runs().items()}, out, _flags.flag)
+    chosen = [run for run in runs if args.only in run.label]
     if not chosen:
-        raise RefilError(f"no run of {args.experiment} has {args.only!r} in its label; available: {', '.join(runs)}")
-    for label in chosen:
-        print(f"{label}: {out / _folder(label)}")
-        if not _complete(runs[label], out / _folder(label), deadline):
-            print(f"Stopped; everything is saved. The same command resumes: refil sweep {shlex.join(arguments)}")
-            sys.exit(130)
-    if missing := [label for label in runs if not _is_finished(out / _folder(label), runs[label])]:
+        labels = ", ".join(run.label for run in runs)
+        raise RefilError(f"no run of {args.experiment} has {args.only!r} in its label; available: {labels}")
+    for run in chosen:
+        run.check()
+    if args.dry_run:
+        _print_plan(chosen, args)
+        return
+    _train([run for run in chosen if not run.is_finished], out, args, deadline, f"refil sweep {shlex.join(arguments)}")
+    if missing := [run.label for run in runs if not run.is_finished]:
         print(f"Still to run: {', '.join(missing)}")
         return
-    for label in runs:
-        _check_same(out / _folder(label), runs[label])
+    for run in runs:
+        run.check()
     with serialization.require_matplotlib():
-        result = experiment.report({label: run_dir.open_run(out / _folder(label)) for label in runs}, out)
+        result = experiment.report({run.label: run_dir.open_run(run.path) for run in runs}, out)
     print(f"All runs are finished: {result}")
-
-
-def _folder(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
-
-
-def _check_labels(labels: list[str]) -> None:
-    folders = [_folder(label) for label in labels]
-    for label, folder in zip(labels, folders, strict=True):
-        if not folder or folders.count(folder) > 1:
-            raise RefilError(f"the label {label!r} must differ from the others in its letters and digits (a-z, 0-9)")
 
 
 def _override(config: RunConfig, args: SweepArgs) -> RunConfig:
@@ -87,41 +89,50 @@ def _override(config: RunConfig, args: SweepArgs) -> RunConfig:
     return config.with_options(compact_checkpoints=compact, **changes)
 
 
-def _check_same(path: Path, config: RunConfig) -> None:
-    differing = run_dir.open_run(path).differences(config)
-    allowed = _may_differ_when_finished if _is_finished(path, config) else configs.is_changeable
-    if names := sorted(_flags.flag(config, name) for name in differing if not allowed(name)):
-        raise RefilError(f"{path} holds a run with other options: {', '.join(names)}; choose another --out")
+def _train(missing: list[PlannedRun], out: Path, args: SweepArgs, deadline: float | None, again: str) -> None:
+    """Train runs; end the process if it was stopped, or if some of them failed."""
+    if not missing:
+        return
+    executor = _executor(args, out)
+    if deadline is None or deadline - time.monotonic() >= SECONDS_TO_START:
+        for run in missing:
+            run.prepare()  # so that `refil status` shows those that wait
+    with SweepProgress([run.path for run in missing]) as progress:
+        scheduler = Scheduler(missing, executor, progress.message, deadline)
+        with _signals.watched(_Interrupts(scheduler, progress).react):
+            scheduler.work()
+    if scheduler.failed:
+        errors = "".join(f"\n  {run.label}: {error}" for run, error in scheduler.failed.items())
+        print(f"{len(scheduler.failed)} of {len(missing)} runs failed; the same command tries them again: {again}{errors}")
+        sys.exit(1)
+    if scheduler.waiting:
+        print(f"Stopped; everything is saved. The same command resumes: {again}")
+        sys.exit(130)
 
 
-def _may_differ_when_finished(name: str) -> bool:
-    # A finished run of another length is another curve, whereas packing does not change what is learned.
-    return name == "algorithm.pack" or name.startswith("output.")
+class _Interrupts:
+    """Reacts to signals: the first one saves and stops all runs, the second one stops them without saving."""
+
+    def __init__(self, scheduler: Scheduler, progress: SweepProgress) -> None:
+        self.scheduler, self.progress, self.lock = scheduler, progress, threading.Lock()
+
+    def react(self, number: int) -> None:
+        with self.lock:
+            if self.scheduler.stop.is_set():
+                self.scheduler.kill()
+                _signals.stop("stopped without saving")
+            self.scheduler.stop.set()
+        self.progress.message(STOPPING)
 
 
-def _complete(config: RunConfig, path: Path, deadline: float | None) -> bool:
-    """Bring a run to its end; return False where time ran out."""
-    if not path.exists():
-        check(config)  # raises before anything is written
-    with run_dir.locked(path):
-        resume = (path / run_dir.CONFIG).exists()
-        if resume:
-            _check_same(path, config)
-        if _is_finished(path, config):
-            return True
-        if deadline is not None and deadline - time.monotonic() < SECONDS_TO_START:
-            return False
-        run = run_dir.open_run(path) if resume else run_dir.create(path, config)
-        if deadline is not None:
-            config = config.with_options(stop_after=max(0.0, deadline - time.monotonic()) / 60)
-        return run_training(config, run, resume)
+def _executor(args: SweepArgs, out: Path) -> Executor:
+    return _executors.create(out, args.slots, args.gpus, args.ray, args.slurm, args.slurm_options)
 
 
-def _is_finished(path: Path, config: RunConfig) -> bool:
-    if not (path / run_dir.METRICS).exists():
-        return False
-    run = run_dir.open_run(path)
-    if not run.is_complete:  # lines after the last checkpoint do not count, and may be damaged
-        return False
-    steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
-    return len(steps) == config.train.seeds and min(steps.values()) >= config.train.steps
+def _print_plan(runs: Iterable[PlannedRun], args: SweepArgs) -> None:
+    executor = _executor(args, Path())
+    for line in estimate.plan_lines(
+        list(runs), executor.capacity(), on_gpu=_executors.uses_gpus(args.gpus, args.ray is not None or args.slurm)
+    ):
+        print(line)
+    executor.close()

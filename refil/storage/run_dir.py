@@ -13,7 +13,9 @@
     replay.html                a page that plays episodes, written by `refil train --replay`
     tensorboard/               event files, one folder per seed
     wandb.json                 the ids of the runs at Weights & Biases, one per seed
-    lock                       held by the process that trains here
+    lock, claim_1.json         held by the process that trains here; the claim is there only while it does
+    log.txt                    what the processes of a sweep printed while they trained here
+    error.txt                  why the last of them failed
 
 Metrics are appended; all other files are replaced atomically.
 """
@@ -224,7 +226,7 @@ class RunDir:
 
 def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
     """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was learned is used again."""
-    if any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT)) or _holds_metrics(path):
+    if has_learned(path):
         raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another folder")
     serialization.make_folder(path)
     initial.store(path, init)  # before the config, so that no run forgets it
@@ -239,6 +241,11 @@ def open_run(path: Path, trust: bool = False) -> RunDir:
         reason = f"{path / CONFIG} is not a regular file" if (path / CONFIG).exists() else f"there is no {path / CONFIG}"
         raise RefilError(f"{path} holds no run: {reason}")
     return RunDir(path, trust)
+
+
+def has_learned(path: Path) -> bool:
+    """Return whether a folder holds a checkpoint, or metrics of a run that began to learn."""
+    return any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT)) or _holds_metrics(path)
 
 
 def _has_content(path: Path) -> bool:

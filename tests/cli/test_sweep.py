@@ -111,3 +111,62 @@ def test_no_run_is_started_with_too_little_time_left(refil, tmp_path):
     assert code == 130
     assert "The same command resumes" in out
     assert not list(tmp_path.glob("*/metrics.jsonl"))
+
+
+FAILING = """
+from tests.tiny_runs import small
+def runs():
+    return {"A": small(steps=3), "B": small(steps=60)}
+def report(done, out):
+    return "nothing"
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_reported_and_the_others_are_trained(refil, tmp_path):
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(FAILING)
+    printed, _, code = refil("sweep", str(mine), "--out", str(out), "--slots", "2")
+    assert code == 1
+    assert "1 of 2 runs failed; the same command tries them again: refil sweep" in printed
+    assert "A: --steps 3 is less than one episode (6 steps)" in printed
+    printed, _, code = refil("status", str(out))
+    assert code == 0
+    lines = {line.split()[0]: line for line in printed.splitlines()}
+    assert "failed" in lines["a"]
+    assert "less than one episode" in printed
+    assert "finished" in lines["b"]
+    assert "1 finished, 0 running, 1 failed, 0 waiting" in printed
+
+
+def test_a_plan_writes_nothing(refil, tmp_path):
+    printed, _, code = refil("sweep", "figure_3b", "--out", str(tmp_path / "out"), "--dry-run", "--slots", "3", "--gpus", "0")
+    assert code == 0
+    assert "QMIX (Attention)           1,000,000 steps, 24 seeds" in printed
+    assert "4 of 4 runs to train, 3 at the same time" in printed
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--gpus", "99"), "--gpus 99 asks for more GPUs than there are"),
+        (("--ray", "127.0.0.1:1"), "there is no Ray cluster at 127.0.0.1:1"),
+        (("--ray", "auto", "--slurm"), "choose one of --ray and --slurm"),
+        (("--slurm-options", "time=60"), "--slurm-options needs --slurm"),
+    ],
+)
+def test_machines_that_are_not_there_are_refused_before_anything_is_written(refil, tmp_path, words, error):
+    if "127.0.0.1:1" in words:
+        pytest.importorskip("ray", reason="needs the extra 'ray'")
+    _, errors, code = refil("sweep", "figure_3b", "--out", str(tmp_path / "out"), *words)
+    assert code == 2
+    assert errors.startswith(f"refil: {error}")
+    assert errors.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_experiment_is_refused_with_the_closest_name(refil, tmp_path):
+    _, errors, code = refil("sweep", "figure_3")
+    assert code == 2
+    assert "unknown experiment 'figure_3'; did you mean 'figure_" in errors

@@ -18,10 +18,10 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", all_but(("figure_3b",), PUBLISHED))
 def test_a_published_figure_can_be_redrawn(name, tmp_path):
-    from refil.cli.sweep import _folder
+    from refil.sweeps.plan import folder
 
     experiment = plugins.load("refil.experiments", name)
-    done = {label: run_dir.open_run(PUBLISHED[name] / _folder(label)) for label in experiment.runs()}
+    done = {label: run_dir.open_run(PUBLISHED[name] / folder(label)) for label in experiment.runs()}
     assert experiment.report(done, tmp_path).read_bytes().startswith(b"\x89PNG")
     table = PUBLISHED[name] / f"{name}.md"
     if table.exists():

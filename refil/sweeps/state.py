@@ -1,0 +1,108 @@
+"""The state of a run, read from its folder alone: no code of the run is executed, and it may be training meanwhile."""
+
+import functools
+import os
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from refil import stats
+from refil.errors import RefilError
+from refil.storage import claims, records, run_dir, serialization
+from refil.sweeps.plan import ERROR
+from refil.training import stored
+
+Status = Literal["finished", "running", "failed", "waiting"]
+Lines = list[dict[str, Any]]
+
+
+class RunState(NamedTuple):
+    """How far a run is; `done` is the fraction of all steps that every seed has made."""
+
+    path: Path
+    status: Status
+    done: float = 0.0
+    win_rate: float | None = None
+    seconds_left: float | None = None
+    note: str = ""  # where it runs, or why it failed
+
+
+def find(folder: Path) -> list[Path]:
+    """Return the folders of runs in a folder, or the folder itself if it holds a run."""
+    if (folder / run_dir.CONFIG).exists():
+        return [folder]
+    found = sorted(path.parent for path in folder.glob(f"*/{run_dir.CONFIG}"))
+    if not found:
+        raise RefilError(f"{folder} holds no run and no folder of runs")
+    return found
+
+
+def read(path: Path) -> RunState:
+    """Return the state of a run."""
+    try:
+        steps, seeds = _size(path)
+        lines = metrics(path)
+    except RefilError as error:
+        return RunState(path, "failed", note=str(error))
+    holder = claims.holder(path)
+    done = {line["seed"]: min(line["env_steps"] / steps, 1.0) for line in lines}
+    fraction = min(done.values()) if len(done) == seeds else 0.0
+    if holder is not None:
+        return RunState(path, "running", fraction, _latest(lines), seconds_left(lines, steps), str(holder))
+    if fraction == 1.0:
+        return RunState(path, "finished", 1.0, _final(lines))
+    if error := read_error(path):
+        return RunState(path, "failed", fraction, _latest(lines), note=error)
+    return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps))
+
+
+def metrics(path: Path) -> Lines:
+    """Return the lines of metrics without comparing them with the checkpoint; the last one may be cut off by a crash."""
+    file = path / run_dir.METRICS
+    try:
+        found = os.stat(file)
+    except OSError:
+        return []
+    return _parse(file, found.st_mtime_ns, found.st_size)
+
+
+def seconds_left(lines: Lines, steps: int) -> float | None:
+    """Return the time that the remaining steps take at the speed of the second half of the lines; None if it is unknown."""
+    own = [line for line in lines if line["seed"] == lines[0]["seed"] and stats.is_number(line.get("seconds"))]
+    if len(own) < 2:
+        return None
+    first, last = own[(len(own) - 1) // 2], own[-1]
+    made, seconds = last["env_steps"] - first["env_steps"], last["seconds"] - first["seconds"]
+    return max(0, steps - last["env_steps"]) * seconds / made if made > 0 else None
+
+
+def read_error(path: Path) -> str:
+    """Return why the last process that trained here failed, or nothing."""
+    try:
+        return (path / ERROR).read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(file: Path, modified: int, size: int) -> Lines:
+    return list(records.parse_metrics(serialization.read_bytes(file), file))
+
+
+def _size(path: Path) -> tuple[int, int]:
+    file = path / run_dir.CONFIG
+    values = stored.parse(serialization.read_text(file), str(file))
+    section = values.get("train", values)  # version 0.1 had no sections
+    try:
+        return max(1, int(section["steps"])), int(section["seeds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RefilError(f"{file} is not a config of refil: {error}") from error
+
+
+def _latest(lines: Lines) -> float | None:
+    rates = {line["seed"]: line["win_rate"] for line in lines if stats.is_number(line.get("win_rate"))}
+    return sum(rates.values()) / len(rates) if rates else None
+
+
+def _final(lines: Lines) -> float | None:
+    finals = [stats.final(points) for points in stats.series(lines, "win_rate").values()]
+    return sum(finals) / len(finals) if finals else None

@@ -3,7 +3,6 @@
 Several processes can share an experiment: give each a part of the labels with --only, and all the same --out.
 """
 
-import re
 import shlex
 import sys
 import time
@@ -17,6 +16,7 @@ from refil import plugins, settings
 from refil.cli import _flags
 from refil.cli._training import check, run_training
 from refil.errors import RefilError
+from refil.experiments import folder_name as _folder
 from refil.settings import NonNegativeFloat, NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
 from refil.training import config as configs
@@ -68,10 +68,6 @@ def main(arguments: list[str]) -> None:
     with serialization.require_matplotlib():
         result = experiment.report({label: run_dir.open_run(out / _folder(label)) for label in runs}, out)
     print(f"All runs are finished: {result}")
-
-
-def _folder(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
 
 
 def _check_labels(labels: list[str]) -> None:

@@ -10,8 +10,11 @@ import tyro
 from refil import experiments, plugins, settings
 from refil.errors import RefilError
 from refil.storage import serialization
+from refil.storage.run_dir import RunDir
+from refil.training.config import RunConfig
 
 EXPERIMENTS = "refil.experiments"
+OVERRIDES = ("seeds", "steps", "envs", "precision")  # options of `refil sweep` that replace those of an experiment
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,22 @@ def main(arguments: list[str]) -> None:
     experiment = plugins.load(EXPERIMENTS, args.experiment)
     out = args.out or Path("results") / Path(args.experiment).stem
     labels = list(experiment.runs())
-    done = experiments.find_finished(out, labels)
+    done = experiments.find_runs(out, labels)
     if labels and not done:
         raise RefilError(f"{out} has no run of {args.experiment}; 'refil sweep {args.experiment} --out {out}' makes them")
     serialization.make_folder(out)
     with serialization.require_matplotlib():
         print(experiment.report(done, out))
-    if missing := [label for label in labels if label not in done]:
-        print(f"{len(missing)} of {len(labels)} runs are missing:")
+    missing = [label for label in labels if label not in done]
+    if missing:
+        print(f"{len(missing)} of {len(labels)} runs are missing; with the options of {next(iter(done))}:")
+        options = _options(done, experiment.runs())
     for label in missing:
-        words = ["refil", "sweep", args.experiment, "--only", label, "--out", str(out)]
-        print(f"  {shlex.join(words)}")
+        print(f"  {shlex.join(['refil', 'sweep', args.experiment, '--only', label, *options, '--out', str(out)])}")
+
+
+def _options(done: dict[str, RunDir], runs: dict[str, RunConfig]) -> list[str]:
+    """Return the options of `refil sweep` with which the first run was made."""
+    label = next(iter(done))
+    changed = {path.rpartition(".")[2]: values[0] for path, values in done[label].differences(runs[label]).items()}
+    return [word for name in OVERRIDES if name in changed for word in (f"--{name}", str(changed[name]))]

@@ -32,7 +32,7 @@ def with_more_seeds(run: RunDir) -> list[RunDir]:
     return [run, *more]
 
 
-def find_finished(folder: Path, labels: list[str]) -> dict[str, RunDir]:
+def find_runs(folder: Path, labels: list[str]) -> dict[str, RunDir]:
     """Return those runs that exist in a folder, by their labels."""
     paths = {label: folder / folder_name(label) for label in labels}
     return {label: run_dir.open_run(path) for label, path in paths.items() if (path / run_dir.METRICS).exists()}

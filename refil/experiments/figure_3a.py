@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from refil.scene import Scene
 
 SEED = 0  # of the episode
+VISIBLE = 5.5, 18.5  # part of the scene
 
 
 def runs() -> dict[str, RunConfig]:
@@ -26,10 +27,10 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
 
     drawn = scenes()
     chosen = (0, (len(drawn) - 1) // 2, len(drawn) - 1)
-    figure = Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
+    figure = Figure(figsize=(9.6, 3.5), dpi=150, layout="constrained")
     for axes, step in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
         export.draw(axes, drawn[step])
-        axes.set_title(f"step {step}")
+        axes.set(title=f"step {step}", xlim=VISIBLE, ylim=VISIBLE)
     path = out / "figure_3a.png"
     serialization.save_figure(figure, path)
     return path

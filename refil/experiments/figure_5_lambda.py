@@ -45,13 +45,14 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
 
 def draw(found: dict[str, list[RunDir]]) -> "Figure":
     """Draw each seed, the mean, and the interval or range of every value of lambda; name those that have not been run."""
+    import numpy as np
     from matplotlib.figure import Figure
 
     from refil import stats
     from refil.plots import _curves, learning_curves
 
     figure = Figure(figsize=_curves.SINGLE, dpi=150, layout="constrained")
-    axes, means = figure.subplots(), {}
+    axes, means, names = figure.subplots(), {}, []
     for label, weight in WEIGHTS.items():
         if label not in found:
             axes.annotate("not run yet", (weight, 0.5), xycoords=("data", "axes fraction"), rotation=90, color="gray", ha="center")
@@ -61,9 +62,11 @@ def draw(found: dict[str, list[RunDir]]) -> "Figure":
         axes.plot([weight] * len(finals), finals, ".", color=_curves.COLORS[0], alpha=0.5)
         if (spread := stats.spread(finals, (0.0, 100.0))) is not None:
             axes.plot([weight, weight], [spread.low, spread.high], color=_curves.COLORS[0])
-            axes.annotate(spread.name.replace(" over ", "\nover "), (weight, -0.3), xycoords=("data", "axes fraction"))
-    axes.plot(list(means), list(means.values()), "o-", color=_curves.COLORS[0])
-    axes.set(xlabel="lambda (weight of the imagined loss)", ylabel="final win rate (%)", title=ENV, xticks=list(WEIGHTS.values()))
+            names.append(f"{weight:g}: {spread.name}")
+    values = sorted(WEIGHTS.values())
+    axes.plot(values, [means.get(weight, np.nan) for weight in values], "o-", color=_curves.COLORS[0])
+    axes.set(xlabel="lambda (weight of the imagined loss)", ylabel="final win rate (%)", title=ENV, xticks=values)
+    figure.supxlabel("circle: mean; dots: seeds; lines: " + "; ".join(names), fontsize="x-small")
     axes.set(xlim=(-0.08, 1.08), ylim=(-2, None))
     axes.grid(alpha=0.3)
     return figure

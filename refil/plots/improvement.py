@@ -18,6 +18,7 @@ from refil.storage.run_dir import RunDir
 
 DEFAULT = PlotOptions()
 ROW = 0.45  # inches
+SAME_LENGTH = 0.98  # runs that end within this fraction of the longest one's steps are equally long
 
 
 def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
@@ -61,9 +62,10 @@ def final_values(
     ours: Sequence[RunDir], theirs: Sequence[RunDir], options: PlotOptions = DEFAULT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the final values of the seeds of both, after the steps that all of them have reached."""
-    end = min(points[-1, 0] for points in _runs.series([*ours, *theirs], options.metric))
-    same = replace(options, until=int(min(end, options.until or end)))
-    return learning_curves.final_values(ours, same), learning_curves.final_values(theirs, same)
+    ends = [points[-1, 0] for points in _runs.series([*ours, *theirs], options.metric)]
+    if min(ends) < SAME_LENGTH * max(ends):
+        options = replace(options, until=int(min(*ends, options.until or np.inf)))
+    return learning_curves.final_values(ours, options), learning_curves.final_values(theirs, options)
 
 
 def _panels(curves: Curves, options: PlotOptions) -> dict[str, dict[str, tuple[Estimate, str]]]:

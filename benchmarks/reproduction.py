@@ -59,10 +59,18 @@ def tables() -> dict[str, list[str]]:
                 run.metrics = functools.cache(run.metrics)  # every table reads them
     claims = [*_game_claims(game), *_ablation_claims(short, long), *_task_claims(short), *_claims_without_runs(short)]
     head = ["| where | the paper's claim | measured here | verdict | command | data |", "|---|---|---|---|---|---|"]
-    rates = ["| | million steps | seeds | episodes per seed | mean | interval or range | IQM |", "|---|---:|---:|---:|---:|---|---:|"]
+    rates = [
+        "| | million steps | seeds | episodes per seed | mean | interval or range | IQM |",
+        "|---|---:|---:|---:|---:|---|---:|",
+    ]
     rates += [_rate_row(f"group matching, {name}", runs) for name, runs in game.items()]
     for curves in (short, long):
-        rates += [_rate_row(f"{env}, {name}", by_env[env]) for env in figure_4.TASK_SETS for name, by_env in curves.items() if env in by_env]
+        rates += [
+            _rate_row(f"{env}, {name}", by_env[env])
+            for env in figure_4.TASK_SETS
+            for name, by_env in curves.items()
+            if env in by_env
+        ]
     return {"claims": head + claims, "final win rates": rates}
 
 
@@ -113,7 +121,9 @@ def _task_claims(short: dict) -> Iterator[str]:
     yield _row("4.2, Fig. 5 top right", claim, "; ".join(found), f"{verdict} against one of them", command, SHORT)
     behavior = json.loads((LONG / "refil_on_3_8csz" / "behavior.json").read_text())
     keep = behavior["keep away from splash damage (melee)"]
-    players = ", ".join(f"{name} in {taken / count:.0%}" for name, (count, taken) in keep.items() if name in ("refil", "attack_move"))
+    players = ", ".join(
+        f"{name} in {taken / count:.0%}" for name, (count, taken) in keep.items() if name in ("refil", "attack_move")
+    )
     text = f"Zealots keep away from Colossi when they could: {players} of {keep['refil'][0]:,} timesteps (REFIL: 1 seed, 10M steps)"
     claim = "Zealots hang back on 3-8csz, then meet the enemy's Zealots"
     command = "`refil report figure_5_battle`"
@@ -135,7 +145,9 @@ def _claims_without_runs(short: dict) -> Iterator[str]:
     ):
         yield _row(where, claim, "not run for 3M steps", UNKNOWN, sweep, RESULTS / "methods" / "table_1")
     behavior = json.loads((LONG / "refil_on_3_8mmm" / "behavior.json").read_text())["attack a healer in range"]
-    attacks = ", ".join(f"{name} {taken / count:.0%}" for name, (count, taken) in behavior.items() if name in ("refil", "nearest"))
+    attacks = ", ".join(
+        f"{name} {taken / count:.0%}" for name, (count, taken) in behavior.items() if name in ("refil", "nearest")
+    )
     text = "neither measured for UPDeT; the length of won battles is not recorded for any method (`length_mean` includes lost ones)."
     text += f" Attacks on a Medivac in range, REFIL without UPDeT: {attacks} (1 seed, 10M steps)"
     claim = "On 3-8MMM REFIL (UPDeT) wins in 22% fewer timesteps than QMIX (UPDeT), by targeting Medivacs"

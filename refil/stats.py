@@ -62,7 +62,7 @@ def _is_final(points: np.ndarray) -> np.ndarray:
     return points[:, 0] >= (1 - FINAL) * points[:, 0].max()
 
 
-def area(points: np.ndarray, end: float | None = None) -> float:
+def area(points: np.ndarray, end: int | float | None = None) -> float:
     """Return the area under the curve of one seed from step 0 to `end` (its last step), divided by `end`: its mean value.
 
     Evaluations are connected by straight lines; before the first one the curve is constant.

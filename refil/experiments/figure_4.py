@@ -48,7 +48,9 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
 
     path, found = out / "figure_4.png", curves(done)
     serialization.save_figure(draw(found), path)
-    lines = list(learning_curves.table({name: [each for runs in by_env.values() for each in runs] for name, by_env in found.items()}))
+    lines = list(
+        learning_curves.table({name: [each for runs in by_env.values() for each in runs] for name, by_env in found.items()})
+    )
     serialization.write_atomic(out / "figure_4.md", ("\n".join(lines) + "\n").encode())
     return path
 
@@ -56,7 +58,9 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
 def curves(done: dict[str, RunDir]) -> dict[str, dict[str, list[RunDir]]]:
     """Return the runs of each method on each task set, with further seeds; methods without any run are left out."""
     found = {
-        methods.label(method): {env: with_more_seeds(done[label(method, env)]) for env in TASK_SETS if label(method, env) in done}
+        methods.label(method): {
+            env: with_more_seeds(done[label(method, env)]) for env in TASK_SETS if label(method, env) in done
+        }
         for method in (*ABLATIONS, *BASELINES)
     }
     return {name: by_env for name, by_env in found.items() if by_env}

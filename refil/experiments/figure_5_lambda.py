@@ -55,7 +55,9 @@ def draw(found: dict[str, list[RunDir]]) -> "Figure":
     axes, means, names = figure.subplots(), {}, []
     for label, weight in WEIGHTS.items():
         if label not in found:
-            axes.annotate("not run yet", (weight, 0.5), xycoords=("data", "axes fraction"), rotation=90, color="gray", ha="center")
+            axes.annotate(
+                "not run yet", (weight, 0.5), xycoords=("data", "axes fraction"), rotation=90, color="gray", ha="center"
+            )
             continue
         finals = 100 * learning_curves.final_values(found[label])
         means[weight] = finals.mean()

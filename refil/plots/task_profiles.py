@@ -3,7 +3,7 @@
 `refil evaluate RUN --by-task` plays the tasks. A curve further up and to the right is better; its area is the mean win rate.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from refil import stats
 from refil.plots import PlotOptions, _curves, _runs
 from refil.plots._runs import Curves
-from refil.storage.run_dir import RunDir
 
 DEFAULT = PlotOptions()
 THRESHOLDS = np.linspace(0, 1, 101)

@@ -1,6 +1,6 @@
 """The tables of docs/reproduction.md, computed from the published runs in results/.
 
-`python benchmarks/reproduction.py` prints them; `--write` replaces them in the document. A test checks that the document has them.
+`python benchmarks/reproduction.py` prints them; `--write` replaces them in the document, which a test compares with them.
 """
 
 import argparse
@@ -20,10 +20,9 @@ from refil.storage.run_dir import RunDir
 ROOT = Path(__file__).parent.parent
 PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "results"
 GAME, SHORT, LONG = (RESULTS / name for name in ("group_matching/figure_3b", "starcraft/figure_4", "starcraft/ten_million"))
-REFIL, QMIX, VDN, REFIL_VDN = (
-    "REFIL", "QMIX (Attention)", "VDN (Attention)", "REFIL (VDN)",
-)  # fmt: skip
+REFIL, QMIX, VDN, REFIL_VDN = "REFIL", "QMIX (Attention)", "VDN (Attention)", "REFIL (VDN)"
 FIXED, RANDOMIZED = "REFIL (Fixed Oracle)", "REFIL (Randomized Oracle)"
+PLAYERS = (("refil", "REFIL"), ("attack_move", "the script attack_move"), ("nearest", "the script nearest"))  # of behavior.json
 HOLDS, FAILS, UNCLEAR, UNKNOWN = "**holds**", "**does not hold**", "not clear", "cannot be told yet"
 Runs = Sequence[RunDir]
 
@@ -121,10 +120,9 @@ def _task_claims(short: dict) -> Iterator[str]:
     yield _row("4.2, Fig. 5 top right", claim, "; ".join(found), f"{verdict} against one of them", command, SHORT)
     behavior = json.loads((LONG / "refil_on_3_8csz" / "behavior.json").read_text())
     keep = behavior["keep away from splash damage (melee)"]
-    players = ", ".join(
-        f"{name} in {taken / count:.0%}" for name, (count, taken) in keep.items() if name in ("refil", "attack_move")
-    )
-    text = f"Zealots keep away from Colossi when they could: {players} of {keep['refil'][0]:,} timesteps (REFIL: 1 seed, 10M steps)"
+    players = ", ".join(f"{label} in {keep[name][1] / keep[name][0]:.0%}" for name, label in PLAYERS[:2])
+    chances = f"{keep['refil'][0]:,} and {keep['attack_move'][0]:,} chances"
+    text = f"Zealots keep away from Colossi: {players} of {chances} (REFIL: 1 seed, 10M steps, 100 battles)"
     claim = "Zealots hang back on 3-8csz, then meet the enemy's Zealots"
     command = "`refil report figure_5_battle`"
     yield _row("4.2, Fig. 5 left", claim, text, f"{HOLDS} for one seed; [one battle](#figure-5-left)", command, LONG)
@@ -145,11 +143,9 @@ def _claims_without_runs(short: dict) -> Iterator[str]:
     ):
         yield _row(where, claim, "not run for 3M steps", UNKNOWN, sweep, RESULTS / "methods" / "table_1")
     behavior = json.loads((LONG / "refil_on_3_8mmm" / "behavior.json").read_text())["attack a healer in range"]
-    attacks = ", ".join(
-        f"{name} {taken / count:.0%}" for name, (count, taken) in behavior.items() if name in ("refil", "nearest")
-    )
-    text = "neither measured for UPDeT; the length of won battles is not recorded for any method (`length_mean` includes lost ones)."
-    text += f" Attacks on a Medivac in range, REFIL without UPDeT: {attacks} (1 seed, 10M steps)"
+    attacks = ", ".join(f"{label} {behavior[name][1] / behavior[name][0]:.0%}" for name, label in PLAYERS[::2])
+    text = "missing for UPDeT, and the length of won battles for all methods (`length_mean` includes lost battles)."
+    text += f" Attacks on Medivacs in range: {attacks} (REFIL without UPDeT: 1 seed, 10M steps, 100 battles)"
     claim = "On 3-8MMM REFIL (UPDeT) wins in 22% fewer timesteps than QMIX (UPDeT), by targeting Medivacs"
     yield _row("4.2, text", claim, text, UNKNOWN, "`refil behavior RUN`", LONG)
 
@@ -160,7 +156,7 @@ def _row(where: str, claim: str, measured: str, verdict: str, command: str, data
 
 
 def _compared(ours: Runs, theirs: Runs, name: str, own: str = REFIL) -> tuple[str, str]:
-    """Return final values of two curves after equal steps with the probability of improvement, and the verdict by the page's rule."""
+    """Return what two curves end with after equal steps, and the verdict by the rule of the page."""
     better, values = improvement.compare(ours, theirs), improvement.final_values(ours, theirs)
     end = min(points[-1, 0] for points in _runs.series([*ours, *theirs], "win_rate"))
     shown = "; ".join(_values(label, each) for label, each in zip((own, name), values, strict=True))

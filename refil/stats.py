@@ -122,8 +122,8 @@ STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.media
 def aggregate(groups: Sequence[np.ndarray], statistic: str, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Estimate:
     """Return the mean, median or IQM of all values of all groups; a group has the seeds of one environment on its first axis.
 
-    The mean of one group has the interval or range of `spread`. Everything else has a stratified bootstrap interval if all groups
-    have at least five seeds, and otherwise the range of the seeds of one group or, for several groups, nothing.
+    The mean of one group has the interval or range of `spread`. Everything else has a stratified bootstrap interval if all
+    groups have at least five seeds, and otherwise the range of the seeds of one group or, for several groups, nothing.
     """
     groups, name = [np.asarray(group, float) for group in groups], statistic
     pooled = np.concatenate([group.ravel() for group in groups])

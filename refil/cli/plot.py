@@ -32,9 +32,7 @@ class PlotArgs:
     size: tuple[float, float] | None = None  # Width and height of the figure in inches
     smooth: PositiveInt = 1  # Number of evaluations to average over, the latest and those before it; tables are not smoothed
     until: PositiveInt | None = None  # Use only this many steps of each run, for example to compare runs of different length
-    statistic: Literal["mean", "median", "iqm"] = (
-        "mean"  # Statistic of the seeds' final values in the table (IQM: interquartile mean)
-    )
+    statistic: Literal["mean", "median", "iqm"] = "mean"  # Statistic of final values in the table (IQM: interquartile mean)
     export: Path | None = None  # Also write the evaluations to this file (.json), in the form that marl-eval reads
     level: float | None = None  # Mark this value, for example 0.8, and print when each seed reaches it and stays there
 

@@ -24,7 +24,7 @@ ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "qmix_mean
 BASELINES = ("qmix_emp", "roma", "qatten", "qtran", "qmix_updet", "refil_updet")
 ROWS = (ABLATIONS, ("refil", *BASELINES))
 SIZE = (13.2, 8.4)  # inches
-HELD_BACK = 0.1  # fraction of the shortest curve of a panel that is left free at the top
+MARGIN = 0.1  # fraction of the height of a panel that is left free at its top
 
 
 def runs() -> dict[str, RunConfig]:
@@ -78,7 +78,7 @@ def draw(found: dict[str, dict[str, list[RunDir]]]) -> "Figure":
         for axes, env in zip(axes_of_row, TASK_SETS, strict=True):
             _draw_panel(axes, row, {name: by_env[env] for name, by_env in found.items() if env in by_env})
             axes.set_title(f"{env}, {'baselines' if number else 'ablations'}")
-    panels[0][0].set_ylim(-2, min(panels[0][0].get_ylim()[1] * (1 + HELD_BACK), 102))
+    panels[0][0].set_ylim(-2, min(panels[0][0].get_ylim()[1] * (1 + MARGIN), 102))
     few = f"min to max for fewer than {stats.MIN_SEEDS} seeds"
     figure.supxlabel(f"line: mean over seeds; band: 95 % t interval, or {few}", fontsize="small")
     return figure

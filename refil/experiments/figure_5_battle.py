@@ -1,6 +1,6 @@
 """Figure 5, left: a battle of 3-8csz in which Zealots fight Zealots apart from the rest, at the highlighted timestep.
 
-It is drawn from the trained teams of REFIL with 10M steps: of some battles that they win, the one with the clearest such sub-group.
+A team of REFIL after 10M steps plays; the figure has the battle that it wins with the clearest such sub-group.
 """
 
 from pathlib import Path
@@ -65,7 +65,7 @@ def zealot_fight(frame: Frame, num_allies: int) -> np.ndarray:
 
 
 def clearness(frame: Frame, num_allies: int) -> float:
-    """Return how large such a sub-group is and how far from all others: the smaller team's number, and a tenth of the distance."""
+    """Return how large such a sub-group is (its smaller side) plus a tenth of its distance from all other units."""
     group = zealot_fight(frame, num_allies)
     others = np.setdiff1d(np.flatnonzero(frame.alive), group)
     smaller = min((group < num_allies).sum(), (group >= num_allies).sum())

@@ -1,6 +1,6 @@
 """Figure 5, bottom right: REFIL on 3-8sz with five values of lambda, the weight of the imagined loss; 3M steps, 3 seeds.
 
-Lambda 0 is QMIX (Attention) and lambda 0.5 is REFIL. Both have the labels of Figure 4: in its folder their runs are not repeated.
+Lambda 0 is QMIX (Attention) and lambda 0.5 is REFIL. Both have the labels of Figure 4, in whose folder they are not repeated.
 """
 
 from pathlib import Path

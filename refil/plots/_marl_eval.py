@@ -1,7 +1,8 @@
 """Export of learning curves in the JSON form of marl-eval, a package that compares methods (github.com/instadeepai/marl-eval).
 
-The form wants the same number of evaluations in every run, so each metric is interpolated at evenly spaced steps that all runs have
-reached. The values are means over the episodes of an evaluation. The `absolute_metrics` are final values (`refil.stats.final`).
+The form wants the same number of evaluations in every run, so metrics are interpolated at evenly spaced steps that all
+runs have reached. The values are means over the episodes of an evaluation. The `absolute_metrics` are final values
+(`refil.stats.final`).
 """
 
 import json

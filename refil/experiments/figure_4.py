@@ -23,7 +23,7 @@ TASK_SETS = ("3-8sz", "3-8csz", "3-8MMM")
 ABLATIONS = ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "qmix_mean_pooling", "qmix_max_pooling")
 BASELINES = ("qmix_emp", "roma", "qatten", "qtran", "qmix_updet", "refil_updet")
 ROWS = (ABLATIONS, ("refil", *BASELINES))
-SIZE = (13.2, 8.4)  # inches
+SIZE = (13.2, 4.2)  # inches of a row
 MARGIN = 0.1  # fraction of the height of a panel that is left free at its top
 
 
@@ -67,14 +67,15 @@ def curves(done: dict[str, RunDir]) -> dict[str, dict[str, list[RunDir]]]:
 
 
 def draw(found: dict[str, dict[str, list[RunDir]]]) -> "Figure":
-    """Draw two rows of panels, one panel for each task set."""
+    """Draw a panel for each task set in a row of ablations, and below in one of baselines once one of them has been run."""
     from matplotlib.figure import Figure
 
     from refil import stats
 
-    figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
-    panels = figure.subplots(len(ROWS), len(TASK_SETS), sharey=True)
-    for number, (axes_of_row, row) in enumerate(zip(panels, ROWS, strict=True)):
+    rows = ROWS if any(methods.label(method) in found for method in BASELINES) else ROWS[:1]
+    figure = Figure(figsize=(SIZE[0], SIZE[1] * len(rows)), dpi=150, layout="constrained")
+    panels = figure.subplots(len(rows), len(TASK_SETS), sharey=True, squeeze=False)
+    for number, (axes_of_row, row) in enumerate(zip(panels, rows, strict=True)):
         for axes, env in zip(axes_of_row, TASK_SETS, strict=True):
             _draw_panel(axes, row, {name: by_env[env] for name, by_env in found.items() if env in by_env})
             axes.set_title(f"{env}, {'baselines' if number else 'ablations'}")

@@ -48,3 +48,7 @@ def test_folders_of_more_seeds_join_the_curve(tmp_path):
         figure_4.curves(done)
     more.joinpath("metrics.jsonl").write_text("".join(f'{{"seed": {n}, "env_steps": 100, "win_rate": 0.2}}\n' for n in (1, 2)))
     assert [run.path for run in figure_4.curves(done)["REFIL"]["3-8sz"]] == [first.path, more]
+
+
+def test_the_row_of_baselines_appears_with_the_first_of_them(tmp_path):
+    assert len(figure_4.draw(figure_4.curves(some_runs(tmp_path, ("refil",)))).axes) == 3

@@ -109,7 +109,7 @@ def spread_name(seeds: int) -> str:
     return f"min to max of {seeds} seeds" if seeds < MIN_SEEDS else f"95 % t interval over {seeds} seeds"
 
 
-def iqm(values: np.ndarray, axis: int = 0) -> np.ndarray:
+def iqm(values: np.ndarray, axis: int = 0) -> Floats:
     """Return the interquartile mean: the mean without the lowest and the highest quarter of the values, rounded down."""
     ordered = np.sort(np.asarray(values, float), axis=axis)
     cut = ordered.shape[axis] // 4

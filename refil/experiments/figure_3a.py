@@ -51,7 +51,7 @@ def scenes() -> "list[Scene]":
     for time in range(env.spec.horizon):
         ahead = (np.array(goals) - np.asarray(state.cell)) % cells
         moves = np.where(ahead == 0, 1, np.where(ahead <= cells // 2, 2, 0))
-        state, outcome = env.step(state, moves, jax.random.fold_in(step_key, time))
+        state, outcome = env.step(state, jax.numpy.asarray(moves, jax.numpy.int32), jax.random.fold_in(step_key, time))
         drawn.append(env.scene(state))
         if bool(outcome.won):
             break

@@ -11,7 +11,7 @@ from tests.tiny_runs import small
 
 def test_all_runs_have_the_same_steps(tmp_path):
     run = made_up(tmp_path / "a", [(0, 0, 0.0), (0, 1000, 1.0), (3, 0, 0.5), (3, 2000, 0.5)])
-    run.append_metrics([{"seed": 0, "env_steps": 500, "win_rate": 0.5, "return_mean": 2.0}])
+    run.append_metrics([{"seed": 0, "env_steps": 1000, "loss": 2.0}])
     other = made_up(tmp_path / "b", [(0, 0, 0.25), (0, 1500, 0.25)])
     found = _marl_eval.export({"ours, new": [run], "theirs": [other]})["refil"]["group_matching"]
     assert list(found) == ["ours new", "theirs"]

@@ -1,11 +1,11 @@
-"""Statistics of runs: final values, and how much they vary over seeds or over episodes.
+"""Statistics of runs: final values, how much they vary over seeds or episodes, and comparisons of methods.
 
 The final value of a seed is the mean of its evaluations in the last 10 % of its steps. Summaries, figures and tables all use
-that definition (`final`).
+that definition (`final`). `docs/reproduction.md` says which interval is used when.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ FINAL = 0.1  # the last fraction of a seed's steps, whose evaluations count as f
 FINAL_MEANING = "mean over the last 10 % of each seed's steps"
 HELD = 5  # evaluations in a row at or above a level that count as holding it
 MIN_SEEDS = 5  # fewer seeds have a range, more have a confidence interval
+RESAMPLES = 10_000  # of the bootstrap
 Floats = np.ndarray | np.float64
 
 
@@ -24,6 +25,13 @@ class Spread(NamedTuple):
     low: Floats | float
     high: Floats | float
     name: str
+
+
+class Estimate(NamedTuple):
+    """A statistic of several seeds, and its interval or range (None for one seed)."""
+
+    value: float
+    spread: Spread | None
 
 
 def series(lines: Iterable[dict[str, Any]], metric: str) -> dict[int, np.ndarray]:
@@ -42,8 +50,27 @@ def is_number(value: Any) -> bool:
 
 def final(points: np.ndarray) -> float:
     """Return the final value of one seed: the mean over the last 10 % of its steps. `points` is one entry of `series`."""
+    return float(points[_is_final(points), 1].mean())
+
+
+def num_final(points: np.ndarray) -> int:
+    """Return the number of evaluations that count as final."""
+    return int(_is_final(points).sum())
+
+
+def _is_final(points: np.ndarray) -> np.ndarray:
+    return points[:, 0] >= (1 - FINAL) * points[:, 0].max()
+
+
+def area(points: np.ndarray, end: int | float | None = None) -> float:
+    """Return the area under the curve of one seed from step 0 to `end` (its last step), divided by `end`: its mean value.
+
+    Evaluations are connected by straight lines; before the first one the curve is constant.
+    """
     steps, values = points.T
-    return float(values[steps >= (1 - FINAL) * steps.max()].mean())
+    end = float(steps[-1]) if end is None else end
+    x = np.array([0.0, *steps[(steps > 0) & (steps < end)], end])
+    return float(np.trapezoid(np.interp(x, steps, values), x) / end)
 
 
 def held_from(values: np.ndarray, level: float, evaluations: int = HELD) -> int | None:
@@ -80,6 +107,73 @@ def spread_name(seeds: int) -> str:
     if seeds == 1:
         return "1 seed"
     return f"min to max of {seeds} seeds" if seeds < MIN_SEEDS else f"95 % t interval over {seeds} seeds"
+
+
+def iqm(values: np.ndarray, axis: int = 0) -> Floats:
+    """Return the interquartile mean: the mean without the lowest and the highest quarter of the values, rounded down."""
+    ordered = np.sort(np.asarray(values, float), axis=axis)
+    cut = ordered.shape[axis] // 4
+    return ordered.take(np.arange(cut, ordered.shape[axis] - cut), axis=axis).mean(axis=axis)
+
+
+STATISTICS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "iqm": iqm}
+
+
+def aggregate(groups: Sequence[np.ndarray], statistic: str, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Estimate:
+    """Return the mean, median or IQM of all values of all groups; a group has the seeds of one environment on its first axis.
+
+    The mean of one group has the interval or range of `spread`. Everything else has a stratified bootstrap interval if all
+    groups have at least five seeds, and otherwise the range of the seeds of one group or, for several groups, nothing.
+    """
+    groups, name = [np.asarray(group, float) for group in groups], statistic
+    pooled = np.concatenate([group.ravel() for group in groups])
+    value, fewest = float(STATISTICS[name](pooled)), min(map(len, groups))
+    if len(groups) == 1 and groups[0].ndim == 1 and (name == "mean" or fewest < MIN_SEEDS):
+        return Estimate(value, spread(groups[0], bounds))
+    if fewest < MIN_SEEDS:
+        return Estimate(value, None)
+    samples = np.concatenate([each.reshape(RESAMPLES, -1) for each in _resample(groups)], axis=1)
+    return Estimate(value, _percentiles(STATISTICS[name](samples, axis=1), groups))
+
+
+def improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> Estimate:
+    """Return the probability that a seed of ours is better than one of theirs, averaged over environments.
+
+    Each group has the values of the seeds of one environment; ties count one half. With five seeds or more everywhere the
+    interval is a stratified bootstrap. It has no width where all of our seeds are better than all of theirs.
+    """
+    ours, theirs = ([np.asarray(group, float) for group in groups] for groups in (ours, theirs))
+    value = np.mean([_fraction_better(a[None], b[None])[0] for a, b in zip(ours, theirs, strict=True)])
+    if min(map(len, [*ours, *theirs])) < MIN_SEEDS:
+        return Estimate(float(value), None)
+    pairs = zip(_resample(ours), _resample(theirs, seed=1), strict=True)
+    return Estimate(float(value), _percentiles(np.mean([_fraction_better(*pair) for pair in pairs], axis=0), [*ours, *theirs]))
+
+
+def profile(rates: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """Return the performance profile of each seed: for each threshold the fraction of its tasks with a higher rate.
+
+    `rates` is `[seeds, tasks]`. All tasks of a seed were learned by one network, so only seeds vary independently.
+    """
+    return (np.asarray(rates)[:, :, None] > thresholds).mean(axis=1)
+
+
+def _resample(groups: Sequence[np.ndarray], seed: int = 0) -> list[np.ndarray]:
+    """Draw seeds with replacement within each group; the first axis of the results is the resamples."""
+    random = np.random.default_rng(seed)
+    return [group[random.integers(len(group), size=(RESAMPLES, len(group)))] for group in groups]
+
+
+def _percentiles(samples: np.ndarray, groups: Sequence[np.ndarray]) -> Spread:
+    low, high = np.quantile(samples, (0.025, 0.975))
+    counts = sorted({len(group) for group in groups})
+    seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return Spread(float(low), float(high), f"95 % bootstrap interval over {seeds} seeds")
+
+
+def _fraction_better(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    difference = np.sign(ours[:, :, None] - theirs[:, None, :])
+    return (1 + difference.mean(axis=(1, 2))) / 2
 
 
 def t_quantile(freedom: int) -> float:

@@ -61,6 +61,7 @@ TESTED_ELSEWHERE = {
     "learning/networks": "tests/test_methods.py",
     "plots/_curves": "tests/plots/test_curves.py",
     "plots/_runs": "tests/plots/test_runs.py",
+    "plots/_marl_eval": "tests/plots/test_marl_eval.py",
     "cli/_measure": "tests/cli/test_measure.py",
     "training/onpolicy/timing": "tests/cli/test_bench.py",
     "training/replay/timing": "tests/cli/test_bench.py",

@@ -90,3 +90,74 @@ def test_wilsons_interval_is_named():
 )
 def test_wilsons_interval(rate, trials, expected):
     np.testing.assert_allclose(stats.wilson_interval(rate, trials), expected, atol=1e-4)
+
+
+def test_the_area_under_the_curve_is_its_mean_from_step_0():
+    # 0.2 up to step 100, then a line up to 0.6 at step 300: (100 * 0.2 + 200 * 0.4) / 300.
+    points = np.array([[100, 0.2], [300, 0.6]])
+    assert stats.area(points) == pytest.approx(1 / 3)
+    assert stats.area(points, 200.0) == pytest.approx((100 * 0.2 + 100 * 0.3) / 200)
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_at_either_end():
+    assert stats.iqm(np.array([100, 4, 1, 3, 2, 6, 5, -9])) == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert stats.iqm(np.array([5, 1, 2, 3, 9])) == pytest.approx((2 + 3 + 5) / 3)  # a quarter of five is one, rounded down
+    assert stats.iqm(np.array([0.0, 1.0, 5.0])) == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("statistic", "expected"), [("mean", 3.0), ("median", 2.0), ("iqm", 2.0)])
+def test_statistics_of_few_seeds_have_their_range(statistic, expected):
+    value, (low, high, name) = stats.aggregate([np.array([1, 2, 2, 7])], statistic)
+    assert (value, low, high, name) == (expected, 1, 7, "min to max of 4 seeds")
+
+
+def test_the_mean_of_one_environment_has_a_t_interval_and_its_median_a_bootstrap_interval():
+    seeds = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert stats.aggregate([seeds], "mean") == (pytest.approx(0.3), stats.spread(seeds))
+    value, (low, high, name) = stats.aggregate([seeds], "median")
+    # The median of five draws is 0.1 if three or more are: with probability 5.8 %, above the 2.5 % of either end.
+    assert (value, low, high) == (0.3, 0.1, 0.5)
+    assert name == "95 % bootstrap interval over 5 seeds"
+
+
+def test_environments_are_resampled_one_by_one():
+    # Without strata, a resample could have more seeds of one environment than of the other, and the mean would not be 0.5.
+    value, spread = stats.aggregate([np.zeros(5), np.ones(6)[:5]], "mean")
+    assert (value, spread.low, spread.high) == (0.5, 0.5, 0.5)
+    assert stats.aggregate([np.zeros(3), np.ones(5)], "mean").spread is None
+
+
+def test_the_bootstrap_interval_of_a_mean_has_the_width_of_the_resampled_mean():
+    # Two environments of eight seeds, half 0 and half 1: the mean of 16 has the standard error 0.5 / 4.
+    group = np.array([0.0, 1.0] * 4)
+    _, (low, high, _) = stats.aggregate([group, group], "mean")
+    np.testing.assert_allclose((low, high), (0.5 - 1.96 / 8, 0.5 + 1.96 / 8), atol=0.035)
+
+
+def test_the_probability_of_improvement_counts_pairs_and_half_of_ties():
+    # Above: 3 > 1, 3 > 2, 2 > 1; equal: 2 and 2; below: none.
+    assert stats.improvement([np.array([3, 2])], [np.array([1, 2])]) == (pytest.approx(3.5 / 4), None)
+    two = stats.improvement([np.array([1.0]), np.array([1.0])], [np.array([0.0]), np.array([1.0, 2.0, 3.0])])
+    assert two.value == pytest.approx((1 + 0.5 / 3) / 2)
+
+
+def test_the_probability_of_improvement_has_an_interval_from_five_seeds_on():
+    value, (low, high, name) = stats.improvement([np.arange(8)], [np.arange(8) + 0.5])
+    assert value == pytest.approx(28 / 64)
+    assert 0.1 < low < value < high < 0.8
+    assert name == "95 % bootstrap interval over 8 seeds"
+    assert stats.improvement([np.arange(5) + 9], [np.arange(5)])[1][:2] == (1.0, 1.0)
+
+
+def test_a_profile_is_the_fraction_of_tasks_above_each_threshold():
+    rates = np.array([[0.0, 0.5, 1.0, 0.25], [1.0, 1.0, 1.0, 1.0]])
+    np.testing.assert_array_equal(stats.profile(rates, np.array([0.0, 0.25, 0.5, 1.0])), [[0.75, 0.5, 0.25, 0], [1, 1, 1, 0]])
+
+
+@pytest.mark.parametrize(("statistic", "seeds", "expected"), [("median", 5, 0.94), ("iqm", 5, 0.89), ("iqm", 8, 0.93)])
+def test_bootstrap_intervals_cover_as_often_as_documented(statistic, seeds, expected, monkeypatch):
+    monkeypatch.setattr(stats, "RESAMPLES", 1000)
+    random = np.random.default_rng(0)
+    truth = stats.STATISTICS[statistic](random.beta(2, 8, 400_000))
+    found = [stats.aggregate([random.beta(2, 8, seeds)], statistic)[1] for _ in range(1000)]
+    assert np.mean([low <= truth <= high for low, high, _ in found]) == pytest.approx(expected, abs=0.03)

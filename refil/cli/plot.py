@@ -5,13 +5,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from refil import plugins, settings
 from refil.errors import RefilError
-from refil.plots import PlotOptions
+from refil.plots import PlotOptions, _marl_eval
 from refil.settings import PositiveInt
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
@@ -33,6 +33,8 @@ class PlotArgs:
     size: tuple[float, float] | None = None  # Width and height of the figure in inches
     smooth: PositiveInt = 1  # Number of evaluations to average over, the latest and those before it; tables are not smoothed
     until: PositiveInt | None = None  # Use only this many steps of each run, for example to compare runs of different length
+    statistic: Literal["mean", "median", "iqm"] = "mean"  # Statistic of final values in the table (IQM: interquartile mean)
+    export: Path | None = None  # Also write the evaluations to this file (.json), in the form that marl-eval reads
     level: float | None = None  # Mark this value, for example 0.8, and print when each seed reaches it and stays there
 
 
@@ -41,11 +43,14 @@ def main(arguments: list[str]) -> None:
     args = settings.from_command_line(PlotArgs, arguments, "refil plot", __doc__)
     _check(args)
     runs = [run_dir.open_run(path) for path in args.runs]
-    options = PlotOptions(args.metric, args.title, args.size, args.smooth, args.until, args.level)
+    options = PlotOptions(args.metric, args.title, args.size, args.smooth, args.until, args.level, args.statistic)
     with serialization.require_matplotlib():
         figure, curves = plugins.load(PLOTS, args.figure), _by_label(runs, args.labels or _default_labels(runs))
         serialization.save_figure(_call(figure.draw, curves, options, args.figure), args.out)
     print("\n".join([*_call(figure.table, curves, options, args.figure), str(args.out)]))
+    if args.export is not None:
+        _marl_eval.write(curves, args.export)
+        print(args.export)
 
 
 def _check(args: PlotArgs) -> None:
@@ -60,13 +65,16 @@ def _check(args: PlotArgs) -> None:
     if args.level is not None and not math.isfinite(args.level):
         raise RefilError(f"--level must be a finite number, not {args.level}")
     serialization.check_figure_path(args.out)
+    if args.export is not None:
+        serialization.check_suffix(args.export, ["json"])
+        serialization.check_folder(args.export)
 
 
 def _call(function: Callable[..., Any], curves: dict[str, list[RunDir]], options: PlotOptions, figure: str) -> Any:
     if len(inspect.signature(function).parameters) > 1:
         return function(curves, options)
     if options != PlotOptions():
-        flags = "--metric, --title, --size, --smooth, --until and --level"
+        flags = "--metric, --title, --size, --smooth, --until, --statistic and --level"
         raise RefilError(f"{flags} need a figure with options; {function.__name__}(curves) of {figure} takes none")
     return function(curves)
 

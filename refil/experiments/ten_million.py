@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from refil import stats
-from refil.errors import RefilError
+from refil.experiments import with_more_seeds
 from refil.experiments.figure_4 import TASK_SETS
-from refil.storage import run_dir, serialization
+from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
 from refil.training.config import RunConfig
@@ -30,21 +30,11 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
     """Draw the learning curves, and write a table of the win rate along the way."""
     from refil.plots import learning_curves
 
-    path, runs = out / "ten_million.png", [_with_more_seeds(run) for run in done.values()]
+    path, runs = out / "ten_million.png", [with_more_seeds(run) for run in done.values()]
     serialization.save_figure(learning_curves.draw({"REFIL": [run for each in runs for run in each]}), path)
     table = _table(dict(zip(done, runs, strict=True)))
     serialization.write_atomic(out / "ten_million.md", ("\n".join(table) + "\n").encode())
     return path
-
-
-def _with_more_seeds(run: RunDir) -> list[RunDir]:
-    more = [run_dir.open_run(path) for path in sorted(run.path.parent.glob(f"{run.path.name}_seeds_*"))]
-    found: dict[int, RunDir] = {}
-    for each in (run, *more):
-        for seed in {line["seed"] for line in each.metrics()}:
-            if found.setdefault(seed, each) is not each:
-                raise RefilError(f"{found[seed].path} and {each.path} both have seed {seed}")
-    return [run, *more]
 
 
 def _table(curves: dict[str, list[RunDir]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ use for options may leave out that argument.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 NEEDED = ("draw", "table")  # names that a figure file must define
 KIND = "figure"
@@ -21,3 +22,4 @@ class PlotOptions:
     smooth: int = 1  # number of evaluations to average over, the latest and those before it
     until: int | None = None  # steps of each run to use, from its start
     level: float | None = None  # value to mark; the table says when each seed reaches it and stays there
+    statistic: Literal["mean", "median", "iqm"] = "mean"  # of the final values in the table

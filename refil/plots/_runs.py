@@ -9,6 +9,7 @@ import numpy as np
 
 from refil import methods, plugins, stats
 from refil.errors import RefilError
+from refil.plots import PlotOptions
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
@@ -44,6 +45,38 @@ def panels(curves: Curves) -> dict[str, Curves]:
 def series(runs: Sequence[RunDir], metric: str) -> list[np.ndarray]:
     """Return the steps and values `[points, 2]` of a metric for each seed of some runs."""
     return [points for run in runs for points in _series(run, metric).values()]
+
+
+def by_task(runs: Sequence[RunDir], label: str) -> np.ndarray:
+    """Return the win rates `[seeds, tasks]` of some runs, which must have played the same tasks."""
+    rates = [run.by_task() for run in runs]
+    if any(list(tasks) != list(rates[0]) for tasks in rates):
+        raise RefilError(f"the runs of {label!r} have different tasks")
+    return np.concatenate([np.array(list(tasks.values())).T for tasks in rates])
+
+
+def task_episodes(runs: Sequence[RunDir]) -> str:
+    """Return the number of episodes per seed and task in words, as a range if runs differ."""
+    counts = sorted({json.loads(serialization.read_text(run.path / run_dir.BY_TASK))["episodes"] for run in runs})
+    return " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+
+
+def check_by_task_options(figure: str, options: PlotOptions) -> None:
+    """Raise if options were given that a figure of win rates by task does not have."""
+    default = PlotOptions(title=options.title, size=options.size)
+    if options != default:
+        names = [name for name, value in vars(options).items() if value != getattr(default, name)]
+        raise RefilError(f"the figure {figure} draws win rates of by_task.json, without the options {', '.join(names)}")
+
+
+def eval_episodes(run: RunDir) -> int:
+    """Return the number of episodes of each evaluation of a run."""
+    path = run.path / run_dir.CONFIG
+    try:
+        config = json.loads(serialization.read_text(path))
+        return int(config.get("train", config)["eval_episodes"])  # version 0.1 stored options without sections
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RefilError(f"{path} is not a config of refil: {error}") from error
 
 
 def _short(name: str) -> str:

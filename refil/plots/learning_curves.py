@@ -1,7 +1,6 @@
 """Learning curves: win rate or another metric against environment steps, mean and spread over seeds."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from refil.storage.run_dir import RunDir
 
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
 MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
+EVALUATED = ("win_rate", "return_mean", "length_mean")  # metrics of greedy episodes
+STATISTICS = {"mean": "mean", "median": "median", "iqm": "IQM"}  # of refil.stats, as tables name them
 RATES = ("win_rate", "train_win_rate")  # metrics that are fractions and shown in percent
 UNITS = {
     "win_rate": "win rate (%)",
@@ -53,16 +54,22 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
 def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
     """Yield the final value of each curve, its mean over all steps, and when each seed reaches the level of the options."""
     envs, name = _runs.panels(curves), options.metric.replace("_", " ")
-    head = f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | mean | spread | mean over all steps |"
+    head = f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | {STATISTICS[options.statistic]} | spread |"
+    head += " episodes per seed | mean over all steps |"
     if options.level is not None:
         head += f" {stats.HELD} evaluations in a row at {_shown(options.metric)(options.level)} or more: from million steps |"
         head += " seconds, compilation included |"
     yield head
-    yield "|---|---:|---|---:|---|---:|" + ("---|---|" if options.level is not None else "")
+    yield "|---|---:|---|---:|---|---:|---:|" + ("---|---|" if options.level is not None else "")
     for env, members in envs.items():
         for label, runs in members.items():
             cells = _cells(runs, options) + _level_cells(runs, options)
             yield f"| {label if len(envs) == 1 else f'{label} on {env}'} | {' | '.join(cells)} |"
+    for label in curves:
+        groups = [final_values(members[label], options) for members in envs.values() if label in members]
+        if len(groups) > 1 and len(set(map(len, groups))) == 1:
+            cells = ["", "", *_summary(groups, options), "", "", *([""] * 2 if options.level is not None else [])]
+            yield f"| {label}, all {len(groups)} environments | {' | '.join(cells)} |"
 
 
 def seed_curves(runs: Sequence[RunDir], options: PlotOptions = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
@@ -106,12 +113,26 @@ def _cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
     show = _shown(options.metric)
     ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _points(runs, options)}, key=float)
     finals = final_values(runs, options)
-    spread = stats.spread(finals, (0.0, 1.0) if options.metric in RATES else (-np.inf, np.inf))
-    between = "" if spread is None else f"{show(spread.low)} to {show(spread.high)} ({spread.name})"
     steps = " to ".join(dict.fromkeys((ends[0], ends[-1])))
-    whole = seed_curves(runs, replace(options, smooth=1))[1].mean()
     seeds = ", ".join(map(show, finals)) if len(finals) <= MAX_LISTED else f"{show(finals.min())} to {show(finals.max())}"
-    return [steps, seeds, show(finals.mean()), between, show(whole)]
+    points = _points(runs, options)
+    whole = np.mean([stats.area(each, min(curve[-1, 0] for curve in points)) for each in points])
+    return [steps, seeds, *_summary([finals], options), _episodes(runs, options), show(whole)]
+
+
+def _summary(groups: list[np.ndarray], options: PlotOptions) -> list[str]:
+    """Return the statistic of the final values of one or several environments, and its interval or range."""
+    show, bounds = _shown(options.metric), (0.0, 1.0) if options.metric in RATES else (-np.inf, np.inf)
+    value, spread = stats.aggregate(groups, options.statistic, bounds)
+    return [show(value), "" if spread is None else f"{show(spread.low)} to {show(spread.high)} ({spread.name})"]
+
+
+def _episodes(runs: Sequence[RunDir], options: PlotOptions) -> str:
+    """Return the number of episodes behind the final value of a seed; nothing for metrics of training."""
+    if options.metric not in EVALUATED and not options.metric.startswith("metrics."):
+        return ""
+    counts = {stats.num_final(points) * _runs.eval_episodes(run) for run in runs for points in _points([run], options)}
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
 
 
 def _millions(steps: float) -> str:

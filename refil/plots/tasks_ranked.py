@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from refil.errors import RefilError
 from refil.plots import PlotOptions, _curves, _runs
 from refil.plots._runs import Curves
 from refil.storage.run_dir import RunDir
@@ -18,7 +17,7 @@ DEFAULT = PlotOptions()
 
 def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
     """Draw a panel for each environment, with one curve per label."""
-    _check(options)
+    _runs.check_by_task_options("tasks_ranked", options)
     panels = {env: {label: _ranked(runs, label) for label, runs in each.items()} for env, each in _runs.panels(curves).items()}
     counts = [{label: len(rates) for label, rates in ranked.items()} for ranked in panels.values()]
     titles = [f"{env}, {_curves.count_seeds(each.values())}" for env, each in zip(panels, counts, strict=True)]
@@ -36,28 +35,23 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
 
 def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
     """Yield the win rates on the best and the median task, and the number of tasks above half of the best."""
-    _check(options)
-    yield "| win rate, mean over seeds | on the best task | on the middle one | tasks with at least half of the best |"
-    yield "|---|---:|---:|---:|"
+    _runs.check_by_task_options("tasks_ranked", options)
+    yield "| win rate, mean over seeds | on the best task | on the middle one | tasks with at least half of the best |" + (
+        " seeds | episodes per seed and task |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|"
     envs = _runs.panels(curves)
     for env, members in envs.items():
         for label, runs in members.items():
-            mean = _ranked(runs, label).mean(axis=0)
+            rates = _ranked(runs, label)
+            mean = rates.mean(axis=0)
             count = f"{(mean >= mean[0] / 2).sum()} of {len(mean)}"
             name = label if len(envs) == 1 else f"{label} on {env}"
-            yield f"| {name} | {mean[0]:.0%} | {mean[len(mean) // 2]:.0%} | {count} |"
-
-
-def _check(options: PlotOptions) -> None:
-    unused = [name for name in ("metric", "smooth", "until", "level") if getattr(options, name) != getattr(DEFAULT, name)]
-    if unused:
-        raise RefilError(f"the figure tasks_ranked draws win rates of by_task.json, without the options {', '.join(unused)}")
+            cells = (f"{mean[0]:.0%}", f"{mean[len(mean) // 2]:.0%}", count, str(len(rates)), _runs.task_episodes(runs))
+            yield f"| {name} | {' | '.join(cells)} |"
 
 
 def _ranked(runs: Sequence[RunDir], label: str) -> np.ndarray:
     # One order for all seeds: ranking each seed by itself would turn noise into a slope.
-    by_task = [run.by_task() for run in runs]
-    if any(list(tasks) != list(by_task[0]) for tasks in by_task):
-        raise RefilError(f"the runs of {label!r} have different tasks")
-    rates = np.concatenate([np.array(list(tasks.values())).T for tasks in by_task])
+    rates = _runs.by_task(runs, label)
     return rates[:, np.argsort(-rates.mean(axis=0), kind="stable")]

@@ -1,11 +1,11 @@
 """The runs of a sweep, each a label, a config and a folder; whether they are finished, and how they are prepared."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from refil.errors import RefilError
+from refil.experiments import folder_name
 from refil.storage import run_dir
 from refil.training import config as configs
 from refil.training.config import RunConfig
@@ -54,7 +54,7 @@ class PlannedRun:
 
 def plan(runs: dict[str, RunConfig], out: Path, flag: Callable[[RunConfig, str], str]) -> list[PlannedRun]:
     """Return the runs of an experiment with their folders; raise if two of them would share one."""
-    folders = [folder(label) for label in runs]
+    folders = [folder_name(label) for label in runs]
     for label, name in zip(runs, folders, strict=True):
         if not name or folders.count(name) > 1:
             raise RefilError(f"the label {label!r} must differ from the others in its letters and digits (a-z, 0-9)")
@@ -62,12 +62,7 @@ def plan(runs: dict[str, RunConfig], out: Path, flag: Callable[[RunConfig, str],
     def flag_of(config: RunConfig) -> Callable[[str], str]:
         return lambda path: flag(config, path)
 
-    return [PlannedRun(label, config, out / folder(label), flag_of(config)) for label, config in runs.items()]
-
-
-def folder(label: str) -> str:
-    """Return the name of the folder of a run."""
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
+    return [PlannedRun(label, config, out / folder_name(label), flag_of(config)) for label, config in runs.items()]
 
 
 def _may_differ_when_finished(name: str) -> bool:

@@ -98,7 +98,7 @@ def picture(scene: Scene, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 6))
-    _draw(figure.add_axes((0, 0, 1, 1)), scene)
+    draw(figure.add_axes((0, 0, 1, 1)), scene)
     serialization.save_figure(figure, path)
 
 
@@ -112,7 +112,7 @@ def animation(clip: Clip, path: Path) -> None:
     axes, canvas, images = figure.add_axes((0, 0, 1, 1)), FigureCanvasAgg(figure), []
     for scene in clip.scenes[:: max(1, round(clip.per_second / 8))]:
         axes.clear()
-        _draw(axes, scene)
+        draw(axes, scene)
         canvas.draw()
         images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("P", palette=Image.Palette.ADAPTIVE))
     content = io.BytesIO()
@@ -120,7 +120,8 @@ def animation(clip: Clip, path: Path) -> None:
     serialization.write_atomic(path, content.getvalue())
 
 
-def _draw(axes: Any, scene: Scene) -> None:
+def draw(axes: Any, scene: Scene) -> None:
+    """Draw a scene into the axes of a figure."""
     from matplotlib.patches import Circle, Rectangle
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")

@@ -52,7 +52,9 @@ def test_metric_title_size_and_smoothing_reach_the_figure(refil, run, tmp_path):
     words = ["--metric", "loss", "--title", "Ours", "--size", "5", "3", "--smooth", "4"]
     printed, _, code = refil("plot", str(run.path), *words, "--figure", str(mine), "--out", str(tmp_path / "x.png"))
     assert code == 0
-    assert printed.startswith("PlotOptions(metric='loss', title='Ours', size=(5.0, 3.0), smooth=4, until=None, level=None)")
+    assert printed.startswith(
+        "PlotOptions(metric='loss', title='Ours', size=(5.0, 3.0), smooth=4, until=None, level=None, statistic='mean')"
+    )
     printed, _, code = refil("plot", str(run.path), *words, "--out", str(tmp_path / "x.png"))
     assert code == 0
     assert printed.startswith("| final loss (")
@@ -69,7 +71,7 @@ def test_a_figure_without_options_refuses_them(refil, run, tmp_path):
     mine.write_text("def draw(curves): pass\ndef table(curves): pass\n")
     _, error, code = refil("plot", str(run.path), "--figure", str(mine), "--smooth", "2", "--out", str(tmp_path / "x.png"))
     assert code == 2
-    assert "--until and --level need a figure with options; draw(curves)" in error
+    assert "--until, --statistic and --level need a figure with options; draw(curves)" in error
 
 
 def test_runs_that_differ_only_in_their_paths_have_different_labels(refil, run, tmp_path):
@@ -121,3 +123,24 @@ def test_bad_arguments_are_refused(refil, run, arguments, words):
     _, error, code = refil("plot", str(run.path), *arguments)
     assert code == 2
     assert words in error
+
+
+def test_the_table_has_the_statistic_asked_for(refil, tmp_path):
+    run = constant(tmp_path / "run", [0.1, 0.2, 0.9])
+    printed, _, code = refil("plot", str(run.path), "--statistic", "median", "--out", str(tmp_path / "x.png"))
+    head, _, row, _ = printed.splitlines()
+    assert code == 0
+    assert "| median | spread | episodes per seed |" in head
+    assert "| 20% | 10% to 90% (min to max of 3 seeds) | 4 |" in row
+    _, error, code = refil("plot", str(run.path), "--statistic", "mode", "--out", str(tmp_path / "x.png"))
+    assert code == 2
+    assert "median" in error
+
+
+def test_evaluations_are_exported(refil, tmp_path):
+    run, out = constant(tmp_path / "run", [0.5]), tmp_path / "evaluations.json"
+    printed, _, code = refil("plot", str(run.path), "--out", str(tmp_path / "x.png"), "--export", str(out))
+    assert (code, printed.splitlines()[-1]) == (0, str(out))
+    assert json.loads(out.read_text())["refil"]["group_matching"]["REFIL"]["run_0"]["step_100"]["win_rate"] == [0.5]
+    _, error, code = refil("plot", str(run.path), "--out", str(tmp_path / "x.png"), "--export", str(tmp_path / "x.csv"))
+    assert (code, "x.csv should end in .json" in error) == (2, True)

@@ -76,7 +76,7 @@ def test_another_metric_has_its_own_axis(tmp_path):
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("environment steps (million)", "length of episodes (steps)")
     np.testing.assert_allclose(axes.lines[0].get_ydata()[[0, -1]], [5, 7])
     *_, row = learning_curves.table({"ours": [run]}, PlotOptions(metric="length_mean"))
-    assert row == "| ours | 2 | 7 | 7 |  | 6 |"
+    assert row == "| ours | 2 | 7 | 7 |  | 4 | 6 |"
 
 
 def test_the_table_has_the_final_win_rate_of_every_seed(tmp_path):
@@ -84,7 +84,7 @@ def test_the_table_has_the_final_win_rate_of_every_seed(tmp_path):
     first, second = (made_up(tmp_path / str(s), [(s, 10**5 * n, end * (n >= 9)) for n in range(11)]) for s, end in ends)
     head, _, row = learning_curves.table({"ours": [first, second]})
     assert head.startswith("| final win rate (mean over the last 10 % of each seed's steps) | million steps | by seed | mean |")
-    assert row == "| ours | 1 | 25%, 75% | 50% | 25% to 75% (min to max of 2 seeds) | 8% |"
+    assert row == "| ours | 1 | 25%, 75% | 50% | 25% to 75% (min to max of 2 seeds) | 8 | 8% |"
 
 
 @pytest.mark.parametrize(("seeds", "cell"), [(10, ", ".join(f"{n}%" for n in range(10))), (11, "0% to 10%")])
@@ -96,13 +96,14 @@ def test_the_table_lists_up_to_ten_seeds(tmp_path, seeds, cell):
 def test_rows_of_several_environments_name_theirs(tmp_path):
     runs = [constant(tmp_path / str(cells), [0.5], small().with_options({"cells": cells})) for cells in (3, 5)]
     rows = list(learning_curves.table({"ours": runs}))[2:]
-    assert [row.split(" | ")[0] for row in rows] == [f"| ours on group_matching, cells {cells}" for cells in (3, 5)]
+    expected = [*(f"| ours on group_matching, cells {cells}" for cells in (3, 5)), "| ours, all 2 environments"]
+    assert [row.split(" | ")[0] for row in rows] == expected
 
 
 def test_runs_of_different_length_can_be_compared_at_the_same_step(tmp_path):
     run = made_up(tmp_path / "run", [(0, 10**5 * n, n / 10) for n in range(11)])
     *_, row = learning_curves.table({"ours": [run]}, PlotOptions(until=500_000))
-    assert row == "| ours | 0.5 | 50% | 50% |  | 25% |"
+    assert row == "| ours | 0.5 | 50% | 50% |  | 4 | 25% |"
     (axes,) = learning_curves.draw({"ours": [run]}, PlotOptions(until=500_000)).axes
     assert axes.lines[0].get_xdata()[-1] == 500
     late = made_up(tmp_path / "late", [(0, 100, 0.5)])

@@ -51,4 +51,4 @@ def test_a_run_without_evaluation_by_task_is_refused(tmp_path):
 def test_the_table_has_the_best_and_the_median_task(tmp_path):
     run = run_dir.create(tmp_path / "run", small())
     run.write_by_task(10, {"2s": [5, 10], "3s": [10, 0], "4s": [1, 2]})
-    assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 75% | 50% | 2 of 3 |"
+    assert list(tasks_ranked.table({"ours": [run]}))[-1] == "| ours | 75% | 50% | 2 of 3 | 2 | 10 |"

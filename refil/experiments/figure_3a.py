@@ -1,0 +1,58 @@
+"""Figure 3a: the group matching game, drawn at the start, on the way and at the end of an episode; it needs no runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refil.storage import serialization
+from refil.storage.run_dir import RunDir
+from refil.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from refil.scene import Scene
+
+SEED = 0  # of the episode
+VISIBLE = 5.5, 18.5  # part of the scene
+
+
+def runs() -> dict[str, RunConfig]:
+    """Return no runs."""
+    return {}
+
+
+def report(done: dict[str, RunDir], out: Path) -> Path:
+    """Draw three timesteps of an episode in which every agent walks to the cell where most of its group is."""
+    from matplotlib.figure import Figure
+
+    from refil.viewer import export
+
+    drawn = scenes()
+    chosen = (0, (len(drawn) - 1) // 2, len(drawn) - 1)
+    figure = Figure(figsize=(9.6, 3.5), dpi=150, layout="constrained")
+    for axes, step in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
+        export.draw(axes, drawn[step])
+        axes.set(title=f"step {step}", xlim=VISIBLE, ylim=VISIBLE)
+    path = out / "figure_3a.png"
+    serialization.save_figure(figure, path)
+    return path
+
+
+def scenes() -> "list[Scene]":
+    """Play the episode, without random actions, and return its scenes from the start to the last match."""
+    import jax
+    import numpy as np
+
+    from refil.envs import group_matching
+
+    env = group_matching.build(group_matching.Config(random_actions=0.0))
+    reset_key, step_key = jax.random.split(jax.random.key(SEED))
+    state = env.reset((), reset_key)
+    group, cells, drawn = np.asarray(state.group), env.config.cells, [env.scene(state)]
+    goals = [np.bincount(np.asarray(state.cell)[group == own], minlength=cells).argmax() for own in group]
+    for time in range(env.spec.horizon):
+        ahead = (np.array(goals) - np.asarray(state.cell)) % cells
+        moves = np.where(ahead == 0, 1, np.where(ahead <= cells // 2, 2, 0))
+        state, outcome = env.step(state, jax.numpy.asarray(moves, jax.numpy.int32), jax.random.fold_in(step_key, time))
+        drawn.append(env.scene(state))
+        if bool(outcome.won):
+            break
+    return drawn

@@ -94,9 +94,12 @@ class GameClient:
         raise AssertionError("unreachable")
 
     def _kill(self) -> None:
-        process, self._process, self._connection, self._units = self._process, None, None, None
+        process, connection = self._process, self._connection
+        self._process = self._connection = self._units = None
         if process is not None:
             process.end()
+        if connection is not None:
+            connection.close()
 
     def _launch(self) -> MapInfo:
         self.launches += 1

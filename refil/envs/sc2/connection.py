@@ -1,6 +1,7 @@
 """The connection to a running game: one request, one response, and an error that says what happened otherwise."""
 
 import time
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from refil.envs.sc2 import install
@@ -8,6 +9,7 @@ from refil.envs.sc2.process import HOST, GameProcess
 from refil.envs.sc2.records import GameCrashedError, GameEndedError, GameRefusedError, GameTimeoutError
 
 RETRY = 0.05  # seconds between two attempts to connect
+OPTIONS = {"compression": None, "max_size": None, "ping_interval": None, "proxy": None, "open_timeout": 10, "close_timeout": 1}
 SECONDS_TO_REPORT = 1.0  # until the launcher reports a game that has closed the connection
 
 
@@ -18,6 +20,7 @@ class Connection:
         self._protocol = install.protocol()
         self._process = process
         self._count = 0
+        self._open = ExitStack()
         self._socket = self._connect(launch_timeout)
 
     def request(self, timeout: float, **content: Any) -> Any:
@@ -36,11 +39,13 @@ class Connection:
 
     def send_quit(self) -> None:
         """Ask the game to end, which it does without a response."""
-        try:
+        with suppress(OSError, self._protocol.WebSocketException):  # it has ended already
             self._socket.send(self._protocol.api.Request(quit=self._protocol.api.RequestQuit()).SerializeToString())
-            self._socket.close()
-        except (OSError, self._protocol.WebSocketException):
-            pass  # it has ended already
+
+    def close(self) -> None:
+        """Close the connection; that takes no time once the game has ended."""
+        with suppress(OSError, self._protocol.WebSocketException):
+            self._open.close()
 
     def _parse(self, name: str, answer: Any) -> Any:
         response = self._protocol.api.Response()
@@ -64,9 +69,7 @@ class Connection:
             if self._process.exit_code() is not None:
                 raise self._crash(f"before it opened port {self._process.port}")
             try:
-                return self._protocol.connect(
-                    url, compression=None, max_size=None, ping_interval=None, proxy=None, open_timeout=10, close_timeout=1
-                )
+                return self._open.enter_context(self._protocol.connect(url, **OPTIONS))
             except (OSError, self._protocol.WebSocketException) as error:  # it opens its port after some seconds
                 if time.monotonic() > deadline:
                     message = f"StarCraft II did not open port {self._process.port} within {timeout:g} s"

@@ -34,7 +34,7 @@ def main(peer_port: int, port: int) -> int:
     forth = threading.Thread(target=_pass_on, args=(client, peer), daemon=True)
     forth.start()
     _pass_on(peer, client)
-    print("relay: the connection to the peer ended", flush=True)
+    print("relay: the peer closed the connection", flush=True)
     return 1
 
 

@@ -116,9 +116,10 @@ def _answer(session: Session, request: Any, fault: Fault | None) -> bytes | None
         return GARBAGE
     if kind == "refuse":
         return session.refuse(request).SerializeToString()
-    if kind == "end":
-        session.end()
     response = session.handle(request)
+    if kind == "end" and response is not None:
+        session.end()
+        response.status = session.status
     return None if response is None else response.SerializeToString()
 
 

@@ -68,8 +68,8 @@ class Peer:
             session = Session(self._simulator, len(self.sessions), self._last_tick)
             self.sessions.append(session)
         counts: Counter[str] = Counter()
-        for message in connection:
-            request = self._parse(message)
+        while True:  # until the client closes the connection, which raises
+            request = self._parse(connection.recv(decode=False))
             name = (request.WhichOneof("request") or "") if request else ""
             counts[name] += 1
             self.requests[name] += 1
@@ -78,17 +78,17 @@ class Peer:
             if fault is not None and fault.kind == "delay":
                 threading.Event().wait(fault.seconds)
             if fault is not None and fault.kind == "hang":
-                for _ in connection:
-                    pass
+                while True:
+                    connection.recv(decode=False)
             if answer is None:
                 return
             connection.send(answer)
 
-    def _parse(self, message: bytes | str) -> Any:
-        # Clients send binary frames or text frames; the bytes are the same.
+    def _parse(self, message: bytes) -> Any:
+        # Some clients send these bytes in text frames, although they are not UTF-8.
         request = self._protocol.api.Request()
         try:
-            request.ParseFromString(message.encode("utf-8", "surrogateescape") if isinstance(message, str) else message)
+            request.ParseFromString(message)
         except self._protocol.DecodeError:
             return None
         return request

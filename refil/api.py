@@ -171,7 +171,7 @@ def evaluate(
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     play = evaluation.evaluate_by_task if by_task else evaluation.evaluate
-    result = jax.device_get(devices.jit(lambda models, keys: play(core, models, episodes, keys))(models, keys))
+    result = jax.device_get(devices.program(core, lambda models, keys: play(core, models, episodes, keys))(models, keys))
     rates, returns, lengths = (np.asarray(leaf, float)[..., 0] for leaf in jax.tree.leaves(result))
     tasks = None
     if by_task:

@@ -20,6 +20,7 @@ LAYERS = [
     ["refil.errors"],
     ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.pallas", "refil.user_files"],
     ["refil.plugins", "refil.rollout", "refil.wrappers"],
+    ["refil.hosted"],
     ["refil.envs", "refil.nn"],
     ["refil.learning"],
     ["refil.methods"],

@@ -139,7 +139,9 @@ def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArg
     where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {run.config.env.name}"
     with ProgressBar() as progress:
         progress.phase(f"compiling and playing {args.episodes} episodes per seed {where}")
-        return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))
+        return jax.device_get(
+            devices.program(setup.env, lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys)
+        )
 
 
 def _model_times(run: RunDir) -> list[int]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from refil.nn.utilities import team_policy, team_state
-from refil.rollout import rollout, rollout_random_tasks
+from refil.rollout import is_hosted, rollout, rollout_random_tasks
 from refil.types import Env, Trajectory
 
 
@@ -35,6 +35,8 @@ def evaluate_by_task(env: Env, models: PyTree, episodes: int, keys: Key[Array, "
         task_keys = jax.vmap(lambda key: jax.random.fold_in(key, task))(keys)
         return summarize(rollout(env, policy, state, jnp.full((len(keys), episodes), task), task_keys))
 
+    if is_hosted(env):
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(play, jnp.arange(len(env.task_names))))
     return jax.lax.map(play, jnp.arange(len(env.task_names)))
 
 

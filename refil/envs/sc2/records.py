@@ -5,7 +5,7 @@ Nothing here needs the game's protocol, so that code for the environment imports
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int, UInt64
@@ -85,6 +85,7 @@ class MapInfo:
     terrain_height: Float32[np.ndarray, "x y"]  # from 0 to 1
 
 
+@runtime_checkable
 class Game(Protocol):
     """One game that is played battle by battle.
 

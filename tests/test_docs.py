@@ -82,8 +82,8 @@ def test_every_option_in_the_documents_exists(page, known):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_in_the_documents_has_its_options(page, known):
-    for command, rest in re.findall(r"(?:^ {4}|`)refil ([a-z]\w*)([^`#\n]*)", text_of(page), re.MULTILINE):
-        assert set(re.findall(OPTION, rest)) <= known[command], f"refil {command}{rest}"
+    for command, rest in re.findall(r"(?:^ {4}|`)refil ([a-z][\w-]*)([^`#\n]*)", text_of(page), re.MULTILINE):
+        assert set(re.findall(OPTION, rest)) <= known[command.replace("-", "_")], f"refil {command}{rest}"
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ TESTED_ELSEWHERE = {
     "envs/starcraft/sim/rules": "tests/envs/starcraft/sim/test_tick.py",
     "envs/starcraft/sim/unit": "tests/envs/starcraft/sim/test_tick.py",
     "envs/starcraft/sim/state": "tests/envs/starcraft/sim/test_tick.py",
+    "envs/sc2/config": "tests/envs/sc2/test_env.py",
     "training/flags": "tests/training/test_config.py",
     "training/replay/config": "tests/training/test_config.py",
     "training/onpolicy/config": "tests/training/onpolicy/test_loop.py",

@@ -1,15 +1,25 @@
 import gc
 import threading
 
+import numpy as np
+
 from refil.envs.sc2.games import Games
+from refil.envs.sc2.records import MapInfo
 
 
 class Game:
     def __init__(self, number):
-        self.number, self.closed, self.barrier = number, 0, None
+        self.number, self.closed = number, 0
 
     def start(self):
-        return f"map {self.number}"
+        grid = np.zeros((1, 1))
+        return MapInfo(f"version {self.number}", 0, (0, 0, 32, 32), grid > 0, grid.astype(np.float32))
+
+    def reset(self, placements):
+        raise NotImplementedError
+
+    def step(self, commands, ticks):
+        raise NotImplementedError
 
     def close(self):
         self.closed += 1
@@ -17,9 +27,9 @@ class Game:
 
 def test_games_are_launched_when_they_are_needed():
     games = Games(Game, capacity=8)
-    assert games.start(2) == ["map 0", "map 1"]
+    assert [info.version for info in games.start(2)] == ["version 0", "version 1"]
     assert games.start(1) == []
-    assert games.start(3) == ["map 2"]
+    assert [info.version for info in games.start(3)] == ["version 2"]
     assert games[2].number == 2
 
 

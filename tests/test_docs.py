@@ -65,7 +65,8 @@ def known() -> dict[str, set[str]]:
             found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(EarlyArgs)}
             for method in plugins.names("refil.methods"):
                 found[command] |= set(settings.flags(config.default("group_matching", method)).values())
-            found[command] |= set(settings.flags(config.default("3-8sz", "refil")).values())
+            for env in ("3-8sz", "sc2:3-8sz"):
+                found[command] |= set(settings.flags(config.default(env, "refil")).values())
         for name, kind in vars(module).items():
             if name.endswith("Args") and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__:
                 found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(kind)}

@@ -35,7 +35,7 @@ class GameClient:
     def __init__(self, installation: Installation, seed: int = 0, timeouts: Timeouts | None = None) -> None:
         self._installation = installation
         self._seed = seed
-        self._timeouts = timeouts or Timeouts()
+        self.timeouts = timeouts or Timeouts()
         self._protocol = install.protocol()
         self._process: GameProcess | None = None
         self._connection: Connection | None = None
@@ -104,7 +104,7 @@ class GameClient:
     def _launch(self) -> MapInfo:
         self.launches += 1
         self._process = GameProcess(self._installation)
-        self._connection = Connection(self._process, self._timeouts.launch)
+        self._connection = Connection(self._process, self.timeouts.launch)
         ping = self._request(ping=self._protocol.api.RequestPing())
         self._create()
         self._join()
@@ -122,7 +122,7 @@ class GameClient:
             realtime=False,
             random_seed=self._seed + self.launches - 1,  # another sequence after each launch
         )
-        answer = self._request(self._timeouts.load, create_game=create)
+        answer = self._request(self.timeouts.load, create_game=create)
         if answer.HasField("error"):
             reason = api.ResponseCreateGame.Error.Name(answer.error)
             detail = f" ({answer.error_details})" if answer.error_details else ""
@@ -131,7 +131,7 @@ class GameClient:
     def _join(self) -> None:
         api = self._protocol.api
         join = api.RequestJoinGame(race=self._protocol.common.Random, options=api.InterfaceOptions(raw=True, score=False))
-        answer = self._request(self._timeouts.load, join_game=join)
+        answer = self._request(self.timeouts.load, join_game=join)
         if answer.HasField("error"):
             raise GameRefusedError(f"StarCraft II lets nobody join: {api.ResponseJoinGame.Error.Name(answer.error)}")
         if answer.player_id != ALLY:
@@ -177,4 +177,4 @@ class GameClient:
     def _request(self, timeout: float | None = None, **content):
         if self._connection is None:
             raise GameError("the game of StarCraft II does not run; reset it first")
-        return self._connection.request(timeout or self._timeouts.request, **content)
+        return self._connection.request(timeout or self.timeouts.request, **content)

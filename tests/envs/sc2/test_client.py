@@ -31,6 +31,7 @@ from refil.envs.sc2.records import (
 from tests.envs.sc2.fake_game import (
     MARINE,
     MARINES,
+    TIMEOUTS,
     client,
     descendants,
     executable,
@@ -153,13 +154,15 @@ def test_a_killed_process_is_reported_with_its_exit_code(game):
 
 
 def test_a_game_that_hangs_is_killed_and_replaced(peer, tmp_path):
-    game = client(tmp_path, peer, Timeouts(launch=20.0, load=20.0, request=2.0))
+    game = client(tmp_path, peer)
     game.reset(MARINES)
+    game.timeouts = Timeouts(request=0.5)
     first = own_children()
     peer.faults.add(Fault("hang", "observation", game=peer.sessions[-1].number))
-    with pytest.raises(GameTimeoutError, match="did not answer the request observation within 2 s"):
+    with pytest.raises(GameTimeoutError, match=r"did not answer the request observation within 0.5 s"):
         game.step([], 8)
     assert not any(runs(pid) for pid in first)
+    game.timeouts = TIMEOUTS
     assert len(game.reset(MARINES)) == 3
     game.close()
 

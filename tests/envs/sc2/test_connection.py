@@ -60,7 +60,7 @@ def test_a_game_that_crashes_is_reported_with_its_last_lines(peer, connection):
     peer.faults.add(Fault("crash", "ping", 2))
     ping(connection)
     expected = (
-        "StarCraft II ended with exit code 1 during the request ping; its last lines are: .*the connection to the peer ended"
+        r"StarCraft II ended with exit code 1 during the request ping; its last lines are: .*the peer closed the connection"
     )
     with pytest.raises(GameCrashedError, match=expected):
         ping(connection)

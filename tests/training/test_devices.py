@@ -14,6 +14,7 @@ import pytest
 from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
+from tests.test_hosted import GAME, Hosted
 
 # In its own process: the number of CPU devices is fixed when JAX starts.
 PROGRAM = """
@@ -130,3 +131,23 @@ def test_seeds_share_the_memory_of_several_devices(monkeypatch):
     devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 2)
     with pytest.raises(RefilError, match=r"1\.6 GB of memory"):
         devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 4)
+
+
+def test_playing_outside_of_programs_is_put_off_until_learning_needs_it():
+    env, played = Hosted(GAME), []
+
+    def play(state):
+        played.append(float(state[0]))
+        return state + 1
+
+    shapes = jax.ShapeDtypeStruct((1,), jnp.float32)
+    play_program, learn = Devices(1).play_and_learn(env, play, lambda state, played: state + 10 * played)
+    learn = learn.lower(shapes, shapes).compile()
+    state = jnp.zeros(1)
+    for expected in (10.0, 120.0):
+        waiting = play_program.lower(state).compile()(state)
+        assert len(played) == (expected > 10)
+        state = learn(state, waiting)
+        assert state.tolist() == [expected]
+    play_program(state)
+    assert played == [0.0, 10.0]  # the last one is not needed

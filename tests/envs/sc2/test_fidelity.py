@@ -17,14 +17,16 @@ STALKERS = starcraft.build(scenarios.custom("1s"), Config())
 
 def battle(health, shield, won: bool) -> Trajectory:
     """Return a battle of a Stalker against another one, from the health and shield of both after every step."""
-    first = spawn.idle_state(*map(jnp.asarray, (np.zeros(2, np.int8), np.ones(2), np.ones(2), np.arange(2))), STALKERS.game)
+    slots = np.zeros(2, np.int8), np.ones(2, np.float32), np.ones(2, np.float32), np.arange(2)
+    first = spawn.idle_state(*map(jnp.asarray, slots), STALKERS.game)
     steps = len(health) - 1
     states = jax.tree.map(lambda leaf: np.stack([np.asarray(leaf)] * (steps + 2)), first)
     for name, values in (("health", health), ("shield", shield)):
         object.__setattr__(states, name, np.array([*values, [0, 0]], np.float32))
     padded = np.arange(steps + 1) < steps
-    zeros = np.zeros(steps + 1)
-    return Trajectory(states, zeros, zeros, ~padded, padded, np.array(won), np.array(0), np.zeros(2, np.uint32))
+    actions, rewards = np.zeros((steps + 1, 1), np.int32), np.zeros(steps + 1, np.float32)
+    rest = actions, rewards, ~padded, padded, np.array(won), np.array(0), np.zeros(2, np.uint32)
+    return Trajectory(states, *map(jnp.asarray, rest))
 
 
 def test_damage_and_recovery_are_counted_step_by_step():

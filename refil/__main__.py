@@ -17,8 +17,8 @@ def usage() -> str:
     """Return the list of all commands."""
     from refil import plugins
 
-    names = plugins.names(COMMANDS)
-    lines = [f"  {name:<{max(map(len, names))}}  {plugins.summary(COMMANDS, name)}" for name in names]
+    names = _commands()
+    lines = [f"  {name:<{max(map(len, names))}}  {plugins.summary(COMMANDS, file)}" for name, file in names.items()]
     return "\n".join(
         [
             "usage: refil COMMAND ...",
@@ -75,7 +75,7 @@ def _exit_code(arguments: list[str]) -> ExitCode:
 
 def _run(arguments: list[str]) -> None:
     from refil import plugins
-    from refil.errors import RefilError
+    from refil.errors import RefilError, list_choices
 
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
@@ -86,12 +86,19 @@ def _run(arguments: list[str]) -> None:
 
         print(f"refil {__version__}")
         return
-    if command not in plugins.names(COMMANDS):
-        raise RefilError(plugins.unknown_name(COMMANDS, command))
+    if command not in (commands := _commands()):
+        raise RefilError(f"unknown command {command!r}; {list_choices(command, commands)}")
     from refil.training import flags
 
     flags.disable_fma()  # before a command starts XLA
-    plugins.load(COMMANDS, command).main(rest)
+    plugins.load(COMMANDS, commands[command]).main(rest)
+
+
+def _commands() -> dict[str, str]:
+    """Return the file of each command; a hyphen in the name of a command is an underscore in that of its file."""
+    from refil import plugins
+
+    return {file.replace("_", "-"): file for file in plugins.names(COMMANDS)}
 
 
 def _prepare_streams() -> None:

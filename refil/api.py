@@ -182,7 +182,7 @@ def evaluate(
         rows = (jax.tree.map(lambda leaf, row=row: leaf[row], result) for row in range(len(core.task_names)))
         tasks = {name: TaskResult(**_means(row, episodes)) for name, row in zip(core.task_names, rows, strict=True)}
         return EvalSummary(episodes, **_means(result, episodes * len(tasks)), by_task=tasks)
-    result = devices.run(lambda models, keys: evaluation.evaluate(core, models, episodes, keys), models, keys)
+    result = devices.run(core, lambda models, keys: evaluation.evaluate(core, models, episodes, keys), models, keys)
     return EvalSummary(episodes, **_means(result, episodes))
 
 

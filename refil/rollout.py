@@ -1,7 +1,8 @@
 """Rollouts: play one episode in every environment of every seed and record the trajectories.
 
-This is the only play loop: training, evaluation, scripted armies, behavior statistics and benchmarks differ in their policy.
-The loop is outside the batch: under `jax.vmap`, a loop whose end depends on data would copy everything at every step.
+This is the only compiled play loop: training, evaluation, scripted armies, behavior statistics and benchmarks differ in their
+policy. The loop is outside the batch: under `jax.vmap`, a loop whose end depends on data would copy everything at every step.
+Environments that compiled programs cannot play, such as a real game, have a loop of their own (`refil.hosted`).
 """
 
 from collections.abc import Callable
@@ -21,6 +22,14 @@ PolicyState = Any
 Policy = Callable[[PolicyState, Observation, Key[Array, "seeds envs"]], tuple[PolicyState, Int[Array, "seeds envs agents"]]]
 
 
+HOSTED = "hosted_rollout"  # method of environments that compiled programs cannot play; see `refil.hosted`
+
+
+def is_hosted(env: Env) -> bool:
+    """Return whether compiled programs cannot play an environment."""
+    return hasattr(env, HOSTED)
+
+
 class RolloutState(eqx.Module):
     """A batch of episodes in progress."""
 
@@ -36,6 +45,8 @@ def rollout(
 ) -> Trajectory:
     """Play one episode of each task with the given policy."""
     env_keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
+    if is_hosted(env) and not isinstance(tasks, jax.core.Tracer):  # while tracing, only shapes are asked for
+        return getattr(env, HOSTED)(env, policy, policy_state, tasks, env_keys)
     return run_episodes(env, policy, policy_state, reset_envs(env, tasks, env_keys), tasks, env_keys)
 
 

@@ -123,7 +123,8 @@ def known() -> dict[str, set[str]]:
             found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(EarlyArgs)}
             for method in plugins.names("refil.methods"):
                 found[command] |= set(settings.flags(config.default("group_matching", method)).values())
-            found[command] |= set(settings.flags(config.default("3-8sz", "refil")).values())
+            for env in ("3-8sz", "sc2:3-8sz"):
+                found[command] |= set(settings.flags(config.default(env, "refil")).values())
         for name, kind in vars(module).items():
             if name.endswith("Args") and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__:
                 found[command] |= {"--" + field.name.replace("_", "-") for field in dataclasses.fields(kind)}
@@ -140,8 +141,8 @@ def test_every_option_in_the_documents_exists(page, known):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_in_the_documents_has_its_options(page, known):
-    for command, rest in re.findall(r"(?:^ {4}|`)refil ([a-z]\w*)([^`#\n]*)", text_of(page), re.MULTILINE):
-        assert set(re.findall(OPTION, rest)) <= known[command], f"refil {command}{rest}"
+    for command, rest in re.findall(r"(?:^ {4}|`)refil ([a-z][\w-]*)([^`#\n]*)", text_of(page), re.MULTILINE):
+        assert set(re.findall(OPTION, rest)) <= known[command.replace("-", "_")], f"refil {command}{rest}"
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from refil.rollout import RolloutState, init_rollout, random_policy, reset_envs, select, step_envs
+from refil.errors import RefilError
+from refil.rollout import RolloutState, init_rollout, is_hosted, random_policy, reset_envs, select, step_envs
 from refil.storage.progress import Progress
 from refil.training import devices, memory
 from refil.training.config import RunConfig
@@ -30,6 +31,7 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     """Return medians of several timings of the training loop; all programs are warmed up first."""
     config.configure()
     setup, train, loop = config.build(), config.train, config.algorithm_module()
+    _check_compiled(setup.env, config)
     devices.check_device_memory(partial(loop.memory, setup), train.seeds)
     progress.phase("compiling the initial state")
     state = jax.jit(partial(loop.init, setup))()
@@ -64,6 +66,13 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     }
 
 
+def _check_compiled(env: Env, config: RunConfig) -> None:
+    if is_hosted(env):
+        raise RefilError(
+            f"{config.env.name} plays a real game, and only compiled programs are timed; see 'seconds' in metrics.jsonl"
+        )
+
+
 @dataclass
 class Programs:
     """The compiled programs of training, and the state that they advance."""
@@ -86,6 +95,7 @@ def measure_env(config: RunConfig, repeats: int, progress: Progress) -> dict[str
     """Return the speed of the environment alone, with random actions."""
     config.configure()
     env, envs = config.build_env(), config.train.envs
+    _check_compiled(env, config)
     memory.check_episodes(env, envs, "train.envs")
     progress.phase("compiling the environment")
     started = time.perf_counter()

@@ -96,7 +96,7 @@ def _count_team(env: Any, starcraft: "StarCraft", models: Any, episodes: int, ke
         played = rollout.rollout_random_tasks(env, policy, start, episodes, keys)
         return behavior.count_team(starcraft, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), played))
 
-    return devices.run(count, models, keys)
+    return devices.run(env, count, models, keys)
 
 
 def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts":
@@ -110,4 +110,4 @@ def _count_script(env: "ScriptedStarCraft", episodes: int, keys: Any) -> "Counts
         played = rollout.rollout_random_tasks(env, rollout.no_policy, (), episodes, keys)
         return behavior.count_script(env, jax.tree.map(lambda leaf: leaf[0], played))
 
-    return devices.run(count, keys)
+    return devices.run(env, count, keys)

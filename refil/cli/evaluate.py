@@ -1,19 +1,23 @@
 """Evaluate the saved models of a run with greedy actions: a fresh evaluation, apart from those made during training."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from refil import settings, stats
+from refil.cli._early_args import DEFAULT_METHOD
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
+from refil.training import config as configs
+from refil.training.config import RunConfig
 from refil.training.setup import Setup
+from refil.types import Env
 
 if TYPE_CHECKING:
     from refil.training.evaluation import EvalResult
@@ -24,6 +28,7 @@ class EvaluateArgs:
     """The run to evaluate, and how."""
 
     run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
+    env: str | None = None  # Another environment to play in, such as sc2:3-8sz; default: the one the run was trained in
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
@@ -40,6 +45,8 @@ def main(arguments: list[str]) -> None:
     run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
+    if args.env is not None:
+        setup = setup._replace(env=_other_env(run.config, setup.env, args.env))
     if args.by_task:
         _evaluate_by_task(run, setup, args)
         return
@@ -47,12 +54,29 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(result) if args.json else "\n".join(text))
 
 
+def _other_env(config: RunConfig, own: Env, name: str) -> Env:
+    """Build another environment, with the run's options where it has the same ones; its entities and actions must be alike."""
+    chosen = configs.default(name, DEFAULT_METHOD).env
+    shared = {field.name for field in fields(chosen.options)} & {field.name for field in fields(config.env.options)}
+    options = replace(chosen.options, **{field: getattr(config.env.options, field) for field in shared})
+    env = replace(config, env=replace(chosen, options=options)).build_env()
+    for what in ("feature_names", "action_names"):
+        ours, theirs = (getattr(each, what, None) for each in (own, env))
+        if ours != theirs or replace(env.spec, horizon=own.spec.horizon) != own.spec:
+            raise RefilError(f"a team of {config.env.name} cannot play in {name}: its features and actions differ")
+    return env
+
+
+def _where(args: EvaluateArgs) -> str:
+    return f"{args.run}" if args.env is None else f"{args.run} in {args.env}"
+
+
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
     played = _play(run, setup, args)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, played.win_rate.tolist(), strict=True)}
     result = _summary(played, args) | {"win_rate_by_seed": by_seed, "seeds": len(run.seeds)}
     seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
-    text = [f"{args.run}: fresh evaluation of the saved models of {seeds}, {args.episodes:,} greedy episodes each"]
+    text = [f"{_where(args)}: fresh evaluation of the saved models of {seeds}, {args.episodes:,} greedy episodes each"]
     text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items() if len(by_seed) > 1]
     return result, text + _text(result)
 
@@ -64,7 +88,7 @@ def _evaluate_best(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, first.tolist(), strict=True)}
     result = _summary(played, args) | {"best_seed": best, "win_rate_when_chosen": by_seed}
     episodes = f"{args.episodes:,} greedy episodes"
-    text = [f"{args.run}: the best of {len(by_seed)} saved models, by a first evaluation of {episodes} each"]
+    text = [f"{_where(args)}: the best of {len(by_seed)} saved models, by a first evaluation of {episodes} each"]
     text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items()]
     text.append(f"Seed {best} evaluated again on {episodes} with fresh random seeds, which the choice does not bias")
     return result, text + _text(result)
@@ -99,15 +123,17 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     if _model_times(run) != times:
         raise RefilError(f"{args.run} is still training, and its models changed during the evaluation; try again when it ends")
     names = setup.env.task_names
-    won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
     means = {name: dict(zip(names, mean.tolist(), strict=True)) for name, mean in played.means().items()}
-    run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
-    rates = run.by_task()
+    rates = dict(zip(names, played.win_rate.tolist(), strict=True))
+    if args.env is None:
+        won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
+        run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
+        rates = run.by_task()
     if args.json:
         print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
         return
     print(
-        f"{args.run}: fresh evaluation, mean of {len(run.seeds)} seed(s), {args.episodes:,} greedy episodes per seed and task"
+        f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), {args.episodes:,} greedy episodes per seed and task"
     )
     width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
     print("  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", *(f"{name:>8}" for name in metrics)]))
@@ -136,8 +162,8 @@ def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = No
         if args.by_task:
             progress.phase(f"{text} each of {len(env.task_names)} tasks")
             return evaluation.evaluate_by_task(env, models, episodes, keys, lambda task: progress.update(f"{text} {task}"))
-        progress.phase(f"{text} {run.config.env.name}")
-        return devices.run(lambda models, keys: evaluation.evaluate(env, models, episodes, keys), models, keys)
+        progress.phase(f"{text} {args.env or run.config.env.name}")
+        return devices.run(env, lambda models, keys: evaluation.evaluate(env, models, episodes, keys), models, keys)
 
 
 def _model_times(run: RunDir) -> list[int]:

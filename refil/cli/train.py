@@ -113,7 +113,7 @@ def _parse(base: RunConfig, rest: list[str]) -> RunConfig:
 
 
 def _new_folder(config: RunConfig) -> Path:
-    stem = f"{Path(config.env.name).stem}-{Path(config.method.name).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{Path(config.env.name).stem.replace(':', '-')}-{Path(config.method.name).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     return next(path for n in range(1000) if not (path := Path("runs") / (f"{stem}-{n}" if n else stem)).exists())
 
 

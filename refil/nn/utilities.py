@@ -150,14 +150,14 @@ def _q_values(utility: Utility, features: PyTree, obs: Observation, views: int) 
 
 
 def team_policy(models: Any, epsilon: Float[Array, " seeds"]) -> Policy:
-    """Return the epsilon-greedy policy of each seed's model."""
+    """Return the epsilon-greedy policy of each seed's model, as a pytree."""
+    return jax.tree_util.Partial(_act, models, epsilon)
 
-    def policy(state: PyTree, obs: Observation, keys: Key[Array, "seeds envs"]) -> tuple[PyTree, Int[Array, "..."]]:
-        obs = replace(obs, key=jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, NOISE)))(keys))
-        state, q = jax.vmap(lambda model, *now: step(model.utility, *now))(models, state, obs)
-        return state, jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
 
-    return policy
+def _act(models: Any, epsilon: Array, state: PyTree, obs: Observation, keys: Array) -> tuple[PyTree, Int[Array, "..."]]:
+    obs = replace(obs, key=jax.vmap(jax.vmap(lambda key: jax.random.fold_in(key, NOISE)))(keys))
+    state, q = jax.vmap(lambda model, *now: step(model.utility, *now))(models, state, obs)
+    return state, jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, keys)
 
 
 def team_state(models: Any, envs: int, agents: int) -> PyTree:

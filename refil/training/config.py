@@ -82,6 +82,7 @@ class RunConfig:
         method = contracts.build(module, self.method.name, self.method.options, env.spec)
         contracts.check_method(method, self.method.name, algorithm.METHOD)
         setup = Setup(env, method, self.algorithm, self.train, flags.compute_dtype(self.train.precision))
+        contracts.check_hosted(env, self.env.name, algorithm_name(self.method.name, self.method.sha256), self.output, dry_run)
         if dry_run and self.has_user_code:
             self._try_out(setup)
         return setup

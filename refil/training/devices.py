@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -15,6 +15,8 @@ from jaxtyping import PyTree
 
 from refil import hardware
 from refil.errors import RefilError
+from refil.rollout import is_hosted
+from refil.types import Env
 
 SEEDS = PartitionSpec("seeds")  # the first axis of every array is sharded
 Option = str | bool | int
@@ -54,6 +56,39 @@ class Devices:
             return function
         return jax.shard_map(function, mesh=self.mesh, in_specs=SEEDS, out_specs=SEEDS, check_vma=False)
 
+    def play_and_learn(self, env: Env, play: Callable[..., PyTree], learn: Callable[..., PyTree]) -> tuple[Any, Any]:
+        """Compile one iteration of training.
+
+        Where compiled programs cannot play the environment, `play` is put off until `learn` needs its result: it takes long,
+        and what follows the last update is never needed.
+        """
+        compiled = jit(self.shard_mapped(learn), donate_argnums=0)
+        if not is_hosted(env):
+            return jit(self.shard_mapped(play)), compiled
+        return Uncompiled(lambda state: partial(play, state)), _LearnFromHosted(self, compiled)
+
+    def player(self, env: Env, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+        """Compile a function that plays episodes with every seed."""
+        return program(env, function if is_hosted(env) else self.shard_mapped(function))
+
+
+class _LearnFromHosted:
+    """A compiled `learn` that is given a function to play with instead of what was played."""
+
+    def __init__(self, devices: Devices, learn: Any) -> None:
+        self.devices, self.learn = devices, learn
+
+    def __call__(self, state: PyTree, played: Callable[[], PyTree]) -> PyTree:
+        return self.learn(state, self.devices.shard(played()))
+
+    def lower(self, state: PyTree, played: PyTree) -> "_LearnFromHosted":
+        """Lower the program, given shapes of what will be played."""
+        return _LearnFromHosted(self.devices, self.learn.lower(state, played))
+
+    def compile(self) -> "_LearnFromHosted":
+        """Compile the lowered program."""
+        return _LearnFromHosted(self.devices, self.learn.compile())
+
 
 def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree]:
     """Apply `jax.jit` with compiler options that make training faster."""
@@ -63,6 +98,29 @@ def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree
 def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Apply `jax.jit` with few optimizations on a CPU, for programs that run for moments and would compile for seconds."""
     return jax.jit(function, compiler_options=QUICK if jax.default_backend() == "cpu" else {})
+
+
+class Uncompiled:
+    """A function that takes the place of a compiled program, because it plays episodes outside of compiled programs."""
+
+    def __init__(self, function: Callable[..., PyTree]) -> None:
+        self.function = function
+
+    def __call__(self, *arguments: Any) -> PyTree:
+        return self.function(*arguments)
+
+    def lower(self, *arguments: Any) -> "Uncompiled":
+        """Return itself."""
+        return self
+
+    def compile(self) -> "Uncompiled":
+        """Return itself."""
+        return self
+
+
+def program(env: Env, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """Apply `jit` to a function that plays episodes, unless compiled programs cannot play the environment."""
+    return Uncompiled(function) if is_hosted(env) else jit(function)
 
 
 def compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
@@ -97,10 +155,10 @@ def _compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
         return [each.result() for each in started]
 
 
-def run(function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-    """Compile a program for a single call, and return its results as NumPy arrays."""
-    (program,) = compile_all((jit(function), *arguments))
-    return jax.device_get(program(*arguments))
+def run(env: Env, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    """Compile a function that plays episodes, call it once, and return its results as NumPy arrays."""
+    (compiled,) = compile_all((program(env, function), *arguments))
+    return jax.device_get(compiled(*arguments))
 
 
 @cache

@@ -44,7 +44,8 @@ def evaluate_by_task(
 
     `report` gets a text before each task.
     """
-    (play,), results = devices.compile_all((devices.jit(partial(_evaluate_task, env, episodes)), models, keys, np.int32(0))), []
+    program = devices.program(env, partial(_evaluate_task, env, episodes))
+    (play,), results = devices.compile_all((program, models, keys, np.int32(0))), []
     for task, name in enumerate(env.task_names):
         report(f"task {task + 1} of {len(env.task_names)}: {name}")
         results.append(jax.device_get(play(models, keys, np.int32(task))))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from refil.errors import RefilError
+from refil.hosted import LostError
 from refil.rollout import derive_keys
 from refil.storage import initial
 from refil.storage.progress import Latest, NoProgress, Progress
@@ -65,28 +66,22 @@ class Trainer:
     """Training of one run in one process."""
 
     def __init__(
-        self,
-        config: RunConfig,
-        run: RunDir | None,
-        progress: Progress,
-        loggers: Sequence[Logger],
-        threads: ThreadPoolExecutor,
+        self, config: RunConfig, run: RunDir | None, progress: Progress, loggers: Sequence[Logger], threads: ThreadPoolExecutor
     ) -> None:
         self.config, self.run_dir, self.progress, self.loggers, self.threads = config, run, progress, loggers, threads
         setup = self.setup = config.build()
         algorithm = self.algorithm = config.algorithm_module()
         self.devices = Devices(setup.train.seeds)
-        self.play = devices.jit(self.devices.shard_mapped(partial(algorithm.play, setup)))
-        self.learn = devices.jit(self.devices.shard_mapped(partial(algorithm.learn, setup)), donate_argnums=0)
-        self.evaluate = devices.jit(self.devices.shard_mapped(partial(_evaluate, algorithm, setup)))
+        steps = (partial(step, setup) for step in (algorithm.play, algorithm.learn))
+        self.play, self.learn = self.devices.play_and_learn(setup.env, *steps)
+        self.evaluate = self.devices.player(setup.env, partial(_evaluate, algorithm, setup))
         self.due = jax.jit(partial(_due, setup, config.output.log_every))
         self.mark_logged = jax.jit(partial(counters.mark_logged, setup.train, config.output.log_every))
         self.scalars = jax.jit(partial(algorithm.scalars, setup))
         self.copy = jax.jit(partial(jax.tree.map, jnp.copy))
         self.compressor = algorithm.compressor(setup)
         self.saving: Future[None] | None = None
-        self.started = time.monotonic()
-        self.latest = Latest()
+        self.started, self.latest = time.monotonic(), Latest()
         self.lines: list[Line] = []
 
     @property
@@ -105,11 +100,15 @@ class Trainer:
             self.run_dir.write_config(self.config)
         self.progress.log(f"compiled after {saved_at - opened:.1f} s")
         self.progress.phase("training")
-        played = self.play(state)
+        played, failure = self.play(state), None
         while not self.finished(state) and not should_stop():
-            state = self.learn(state, played)
-            played = self.play(state)  # the device works on this while Python logs
-            state = self.log(state)
+            try:
+                state = self.learn(state, played)
+                played = self.play(state)  # the device works on this while Python logs
+                state = self.log(state)
+            except LostError as error:
+                failure = error
+                break
             self.latest.learning = self.latest.learning or bool(np.asarray(state.counters.updates).any())
             self.progress.refresh(int(np.minimum(state.counters.env_steps, self.setup.train.steps).mean()), self.latest)
             if self.saving and self.saving.done():
@@ -120,6 +119,8 @@ class Trainer:
         self.finish_saving()
         self.save(state)
         self.finish_saving()
+        if failure:  # training so far is saved
+            raise failure
         return self.result(state)
 
     def finished(self, state: Any) -> bool:

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from refil.cli import bench
+from refil.errors import RefilError
+
 
 @pytest.mark.slow
 def test_the_result_is_json_with_the_documented_keys_and_a_trace_is_written(refil, tmp_path):
@@ -46,3 +49,8 @@ def test_an_environment_is_measured_alone(refil):
     result = json.loads(refil("bench", "group_matching", "--random", "--envs", "4", "--repeats", "1", "--json")[0])
     assert result["env_steps_per_s"] > 0
     assert result["envs"] == 4
+
+
+def test_a_real_game_is_not_timed():
+    with pytest.raises(RefilError, match="sc2:3-8sz plays a real game, and only compiled programs are timed"):
+        bench.main(["sc2:3-8sz", "--random"])

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from refil.cli import evaluate
+from refil.errors import RefilError
 from refil.storage import run_dir
 from refil.training.evaluation import EvalResult
 from tests.tiny_runs import small
@@ -107,3 +108,21 @@ def test_results_of_models_that_changed_meanwhile_are_not_stored(refil, run, mon
     _, error, code = refil("evaluate", str(run.path), "--by-task", "--episodes", "1")
     assert code == 2
     assert "its models changed during the evaluation" in error
+
+
+def test_a_team_plays_in_another_environment_with_the_options_of_its_own(refil, run):
+    words = ["evaluate", str(run.path), "--episodes", "6", "--json"]
+    own, other = (json.loads(refil(*words, *more)[0]) for more in ([], ["--env", "group_matching"]))
+    assert other == own
+
+
+def test_evaluating_in_another_environment_writes_no_results_into_the_run(refil, run):
+    before = sorted(path.name for path in run.path.iterdir())
+    printed = refil("evaluate", str(run.path), "--episodes", "6", "--env", "group_matching", "--by-task")[0]
+    assert f"{run.path} in group_matching: fresh evaluation" in printed
+    assert sorted(path.name for path in run.path.iterdir()) == before
+
+
+def test_an_environment_with_other_features_is_refused(run):
+    with pytest.raises(RefilError, match="a team of group_matching cannot play in 3-8sz: its features and actions differ"):
+        evaluate.main([str(run.path), "--env", "3-8sz"])

@@ -16,6 +16,7 @@ from refil import hardware
 from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
+from tests.test_hosted import GAME, Hosted
 
 # In its own process: the number of CPU devices is fixed when JAX starts.
 PROGRAM = """
@@ -157,10 +158,10 @@ def kernels(monkeypatch):
 
 def test_a_kernel_that_does_not_compile_is_reported_once_and_replaced(kernels):
     with pytest.warns(UserWarning, match="without GPU kernels, several times slower: out of shared memory$"):
-        assert devices.run(fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+        assert devices.run(None, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert devices.run(fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+        assert devices.run(None, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
 
 
 def test_errors_that_kernels_do_not_cause_are_raised(kernels):
@@ -168,7 +169,7 @@ def test_errors_that_kernels_do_not_cause_are_raised(kernels):
         raise ZeroDivisionError("a mistake")
 
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        devices.run(broken, np.ones(2))
+        devices.run(None, broken, np.ones(2))
 
 
 def test_the_use_of_kernels_reaches_the_threads_that_compile():
@@ -179,5 +180,25 @@ def test_the_use_of_kernels_reaches_the_threads_that_compile():
         return values
 
     with hardware.using_kernels("off"):
-        devices.run(program, np.ones(2))
+        devices.run(None, program, np.ones(2))
     assert seen == ["off"]
+
+
+def test_playing_outside_of_programs_is_put_off_until_learning_needs_it():
+    env, played = Hosted(GAME), []
+
+    def play(state):
+        played.append(float(state[0]))
+        return state + 1
+
+    shapes = jax.ShapeDtypeStruct((1,), jnp.float32)
+    play_program, learn = Devices(1).play_and_learn(env, play, lambda state, played: state + 10 * played)
+    learn = learn.lower(shapes, shapes).compile()
+    state = jnp.zeros(1)
+    for expected in (10.0, 120.0):
+        waiting = play_program.lower(state).compile()(state)
+        assert len(played) == (expected > 10)
+        state = learn(state, waiting)
+        assert state.tolist() == [expected]
+    play_program(state)
+    assert played == [0.0, 10.0]  # the last one is not needed

@@ -87,11 +87,20 @@ def _army_centers(angle: Float[Array, ""], game: Game) -> tuple[Float[Array, " u
     return arena.center + distance * jnp.cos(angle), arena.center + distance * jnp.sin(angle)
 
 
-def _positions(
+def spawn_points(
     unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game
 ) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
-    # The units of one type start around one point, as close together as their bodies allow, sorted by x.
-    angle_key, offset_key, rotation_key = jax.random.split(key, 3)
+    """Return the point around which each unit starts, given the key of `spawn`: one for the units of a type in an army."""
+    position_key, _ = jax.random.split(key)
+    angle_key, offset_key, _ = jax.random.split(position_key, 3)
+    x, y, block, offset = _blocks(unit_type, angle_key, offset_key, game)
+    return x + offset[0][block], y + offset[1][block]
+
+
+def _blocks(
+    unit_type: Int[Array, " units"], angle_key: PRNGKeyArray, offset_key: PRNGKeyArray, game: Game
+) -> tuple[Float[Array, " units"], Float[Array, " units"], Int[Array, " units"], Float[Array, "2 blocks"]]:
+    # The spawn point of each unit's army, its block, and how far each block is off that point.
     angle = jax.random.uniform(angle_key, (), maxval=2 * np.pi)
     x, y = _army_centers(angle, game)
     ally = ~game.is_enemy
@@ -99,10 +108,19 @@ def _positions(
     block = unit_type + 1 + jnp.where(ally, 0, blocks)
     offset = jax.random.uniform(offset_key, (2, 2 * blocks), minval=-OFFSET, maxval=OFFSET)
     offset = offset if game.arena.random_angle else jnp.zeros_like(offset)
+    return x, y, block, offset
+
+
+def _positions(
+    unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game
+) -> tuple[Float[Array, " units"], Float[Array, " units"]]:
+    # The units of one type start around one point, as close together as their bodies allow, sorted by x.
+    angle_key, offset_key, rotation_key = jax.random.split(key, 3)
+    x, y, block, offset = _blocks(unit_type, angle_key, offset_key, game)
     # A spiral of golden angles is nearly the densest packing, so that few passes separate the bodies.
     earlier = (block[:, None] == block) & (jnp.arange(game.num_units)[:, None] > jnp.arange(game.num_units))
     rank = earlier.sum(axis=1)
-    rotation = jax.random.uniform(rotation_key, (2 * blocks,), maxval=2 * np.pi)[block]
+    rotation = jax.random.uniform(rotation_key, (offset.shape[1],), maxval=2 * np.pi)[block]
     radius = 0.5 * game.table[unit_type].collision_radius * jnp.sqrt(rank.astype(jnp.float32))
     x = x + offset[0][block] + radius * jnp.cos(rotation + motion.GOLDEN_ANGLE * rank)
     y = y + offset[1][block] + radius * jnp.sin(rotation + motion.GOLDEN_ANGLE * rank)

@@ -4,7 +4,7 @@ Every mistake is one sentence. Shapes and types are found by tracing, which take
 """
 
 from refil.training.contracts.dry_run import dry_run
-from refil.training.contracts.env import check_env
+from refil.training.contracts.env import check_env, check_hosted
 from refil.training.contracts.learning import check_learning
 from refil.training.contracts.method import RESERVED, check_method
 from refil.training.contracts.plugin import build, default_options, is_user_file
@@ -13,6 +13,7 @@ __all__ = [
     "RESERVED",
     "build",
     "check_env",
+    "check_hosted",
     "check_learning",
     "check_method",
     "default_options",

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from refil.errors import RefilError
+from refil.rollout import is_hosted
 from refil.training.contracts.plugin import check_parameters, kind
 from refil.training.contracts.tracing import check_array, difference, key_shape, trace
+from refil.training.setup import OutputConfig
 from refil.types import Env, Observation, Outcome, Spec
 
 MEMBERS = ("spec", "tasks", "task_names", "reset", "step", "observe")
@@ -131,3 +133,16 @@ def _check_observation(env: Env, obs: Any, name: str) -> None:
             raise RefilError(f"{name}: observe() gives no {field}; it must be [{', '.join(axis for axis, _ in axes)}]")
     if spec.target_actions and obs.targeting_action is None:
         raise RefilError(f"{name}: observe() gives no targeting_action, spec.target_actions is {spec.target_actions}")
+
+
+def check_hosted(env: Any, name: str, algorithm: str, output: OutputConfig, dry_run: bool) -> None:
+    """Raise if compiled programs cannot play an environment and training needs that; a dry run also looks for the game."""
+    if not is_hosted(env):
+        return
+    if algorithm != "replay":
+        why = f"{name} plays real games, which are too slow for on-policy training"
+        raise RefilError(f"{why}; train on-policy in the simulator and evaluate in {name}, or choose a method with replay")
+    if output.compact_checkpoints:
+        raise RefilError(f"output.compact_checkpoints simulates episodes again, which {name} cannot do; omit it")
+    if dry_run and (check_ready := getattr(env, "check_ready", None)):
+        check_ready()

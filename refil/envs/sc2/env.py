@@ -1,0 +1,89 @@
+"""Battles in the real StarCraft II, with the features, actions, rewards and ends of the simulator's task sets and armies."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+import jax
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from refil import hosted
+from refil.envs.sc2 import client, install
+from refil.envs.sc2.battles import Battles, scripted
+from refil.envs.sc2.config import Config
+from refil.envs.sc2.games import Games, Launch
+from refil.envs.starcraft import config as simulator
+from refil.envs.starcraft import env as starcraft_env
+from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.scenarios import Scenario
+from refil.envs.starcraft.sim.state import State
+from refil.errors import RefilError
+from refil.rollout import Policy
+from refil.types import Env, Outcome, Trajectory
+from refil.wrappers import EnvWrapper
+
+OWN = ("games", "build", "game_seed")  # options that the simulator does not have
+ONLY_HOSTED = "sc2 plays the real game step by step; train, evaluate and watch do so, and compiled programs cannot"
+
+
+@dataclass(frozen=True, eq=False)
+class StarCraft2(EnvWrapper):
+    """The simulator's tasks, observations and rewards, played in the game."""
+
+    env: StarCraft
+    battles: Battles
+
+    @property
+    def games(self) -> Games:
+        """The games that it is played in."""
+        return self.battles.games
+
+    def hosted_rollout(
+        self, env: Env, policy: Policy, policy_state: PyTree, tasks: Int[Array, "seeds envs"], keys: Array
+    ) -> Trajectory:
+        """Play one episode of each task in the game."""
+        return hosted.rollout(self.battles, env, policy, policy_state, tasks, keys)
+
+    def check_ready(self) -> None:
+        """Raise if the game is not installed."""
+        install.protocol()
+        self.games.launch(0)
+
+    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+        """Return the shapes of a first state while tracing, and raise otherwise."""
+        return _only_shapes(self.env.reset, task, key)
+
+    def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
+        """Return the shapes of a step while tracing, and raise otherwise."""
+        return _only_shapes(self.env.step, state, actions, key)
+
+
+def with_script(env: StarCraft2, script: Callable[..., State]) -> StarCraft2:
+    """Return the environment with allies that follow a script and ignore actions; it uses the same games."""
+    return replace(env, battles=Battles(env.env, env.games, scripted(env.env, script)))
+
+
+def build(scenario: Scenario, config: Config, launch: Launch | None = None) -> StarCraft2:
+    """Return the environment of a scenario; `launch` returns games other than those of the installed StarCraft II."""
+    shared = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in OWN}
+    env = starcraft_env.build(scenario, simulator.Config(**shared))
+    return StarCraft2(env, Battles(env, Games(launch or partial(_launch, config), config.games)))
+
+
+def _launch(config: Config, number: int) -> client.GameClient:
+    return client.GameClient(install.find(config.build), config.game_seed + number)
+
+
+def _only_shapes(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+        raise RefilError(ONLY_HOSTED)
+
+    def refuse(*_: Any) -> PyTree:
+        raise RefilError(ONLY_HOSTED)
+
+    shapes = jax.eval_shape(function, *arguments)
+    return jax.pure_callback(refuse, shapes, *arguments, vmap_method="broadcast_all")
+
+
+DEFAULTS = starcraft_env.DEFAULTS

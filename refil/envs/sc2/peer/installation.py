@@ -1,0 +1,26 @@
+"""A folder that looks like an installation of the game, whose executable is a relay to a peer."""
+
+import sys
+from pathlib import Path
+
+from refil.envs.sc2.install import EXECUTABLE, MAP
+from refil.envs.sc2.peer import relay
+from refil.errors import RefilError
+
+NOTICE = b"This is not a map: a peer of refil stands in for the game."
+
+
+def write(folder: Path, port: int) -> None:
+    """Write the executable and the map; `SC2PATH` then makes every client use the peer on this port."""
+    executable, map_path = folder / "Versions" / "Base0" / EXECUTABLE, folder / "Maps" / MAP
+    others = [path for path in (folder / "Versions").glob("*") if path != executable.parent]
+    if others or (map_path.exists() and map_path.read_bytes() != NOTICE):
+        raise RefilError(f"{folder} contains StarCraft II; choose another folder for the peer")
+    try:
+        for path in (executable, map_path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        executable.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{relay.__file__}" {port} "$@"\n')
+        executable.chmod(0o755)
+        map_path.write_bytes(NOTICE)
+    except OSError as error:
+        raise RefilError(f"cannot write {folder}: {error.strerror}") from error

@@ -1,0 +1,122 @@
+import jax
+import numpy as np
+import pytest
+
+from refil import plugins
+from refil.envs import sc2
+from refil.envs.sc2 import env as sc2_env
+from refil.envs.sc2.peer.battle import Simulator
+from refil.envs.sc2.records import InstallError
+from refil.envs.starcraft import env as starcraft
+from refil.envs.starcraft import scenarios
+from refil.envs.starcraft.config import Config as SimulatorConfig
+from refil.errors import RefilError
+from refil.storage import run_dir
+from refil.training import config, contracts, trainer
+from tests.envs.sc2.in_process import InProcess
+
+
+def loaded(name: str = "sc2:3-8sz", **options):
+    module = plugins.load("refil.envs", name)
+    return module.build(module.Config(**options))
+
+
+def test_the_environment_has_the_features_actions_and_tasks_of_the_simulator():
+    env, simulator = loaded(), starcraft.build(scenarios.SCENARIOS["3-8sz"], SimulatorConfig())
+    contracts.check_env(env, "sc2:3-8sz")
+    assert env.spec == simulator.spec
+    assert env.feature_names == simulator.feature_names
+    assert env.task_names == simulator.task_names
+    assert env.reward_divisor == simulator.reward_divisor
+
+
+def test_options_of_the_simulator_apply():
+    env = loaded("sc2:3s5z_vs_3s6z", tags=12, limit=30, healers_alone_lose=False)
+    assert env.spec.horizon == 30
+    assert env.spec.actions == 6 + 12
+    assert not env.config.healers_alone_lose
+
+
+def test_names_have_a_prefix():
+    assert "sc2:3-8MMM" in plugins.names("refil.envs")
+    assert all(sc2.summary(name).startswith("StarCraft:") for name in sc2.names())
+    assert sc2.serve("3-8sz") is None
+    with pytest.raises(RefilError, match="sc2: is followed by a task set, a map or two armies: 3-8sz"):
+        plugins.load("refil.envs", "sc2:nothing")
+
+
+def test_compiled_programs_refuse_to_play():
+    env = loaded()
+    with pytest.raises(RefilError, match="plays the real game step by step"):
+        env.reset(env.tasks[0], jax.random.key(0))
+    with pytest.raises(Exception, match="plays the real game step by step"):
+        jax.block_until_ready(jax.jit(env.reset)(env.tasks[0], jax.random.key(0)))
+
+
+def test_what_does_not_apply_is_refused_in_a_sentence():
+    with pytest.raises(RefilError, match="sc2:3-8sz plays real games, which are too slow for on-policy training"):
+        config.default("sc2:3-8sz", "refil_pqn").build()
+    chosen = config.default("sc2:3-8sz", "refil").with_options(compact_checkpoints=True)
+    with pytest.raises(RefilError, match="compact_checkpoints simulates episodes again, which sc2:3-8sz cannot do"):
+        chosen.build()
+
+
+def test_a_missing_game_is_noticed_before_anything_is_written(monkeypatch, tmp_path):
+    monkeypatch.setenv("SC2PATH", str(tmp_path / "nowhere"))
+    chosen = config.default("sc2:3-8sz", "refil")
+    chosen.build()  # a team can be loaded without the game
+    with pytest.raises(InstallError, match="which is not a folder"):
+        chosen.build(dry_run=True)
+
+
+@pytest.fixture
+def games(monkeypatch):
+    """Replace the games of every environment of one Marine against one; return them."""
+    simulator, made = Simulator(starcraft.build(scenarios.custom("1m"), SimulatorConfig())), []
+    simulator.compile()
+
+    def launch(_: object, number: int) -> InProcess:
+        made.append(InProcess(simulator, number, crashes=(7,) if number == 1 and len(made) < 2 else ()))
+        return made[-1]
+
+    monkeypatch.setattr(sc2_env, "_launch", launch)
+    return made
+
+
+def chosen_config(steps: int) -> config.RunConfig:
+    sizes = {"size": 8, "heads": 2, "mixing": 4}
+    fast = {"envs": 2, "batch": 4, "buffer": 16, "pack": (), "eval_episodes": 3, "eval_every": 40, "log_every": 2}
+    default = config.default("sc2:1m", "refil")
+    sizes = {name: value for name, value in sizes.items() if hasattr(default.method.options, name)}
+    return default.with_options({"limit": 10, "games": 2}, sizes, steps=steps, **fast)
+
+
+def test_training_survives_a_crash_and_resumes(games, tmp_path, caplog):
+    path = tmp_path / "run"
+    first = trainer.train(chosen_config(60), run_dir.create(path, chosen_config(60)))
+    assert first.finished
+    assert [record.getMessage() for record in caplog.records].count(
+        "An episode was lost and is played again: the test lets it crash"
+    ) == 1
+    steps = max(line["env_steps"] for line in first.metrics)
+    again = trainer.train(chosen_config(120), run_dir.open_run(path), resume=True)
+    assert again.finished
+    assert again.metrics[0]["env_steps"] > steps
+    updates = [line["updates"] for line in run_dir.open_run(path).metrics()]
+    assert updates == sorted(updates)
+    assert updates[-1] > 4
+    assert all(np.isfinite(line["loss"]) for line in again.metrics if line["loss"] is not None)
+
+
+def test_a_game_that_cannot_be_played_saves_the_training(games, tmp_path):
+    path, made = tmp_path / "run", games
+
+    def give_up(line) -> None:
+        for game in made:
+            game.crashes = tuple(range(100_000))
+
+    with pytest.raises(RefilError, match="an episode was lost 3 times in a row"):
+        trainer.train(chosen_config(500), run_dir.create(path, chosen_config(500)), loggers=[give_up])
+    saved = run_dir.open_run(path)
+    assert saved.has_checkpoint
+    assert saved.saved_metrics()[-1]["env_steps"] > 0

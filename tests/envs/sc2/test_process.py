@@ -1,0 +1,48 @@
+"""The process of a game."""
+
+import socket
+
+from refil.envs.sc2 import process
+from refil.envs.sc2.process import GameProcess
+from tests.envs.sc2.fake_game import executable, own_children, wait_until
+
+
+def test_the_command_line_is_that_of_a_headless_game(tmp_path):
+    installation = executable(tmp_path, "print(sys.argv[1:], flush=True)")
+    game = GameProcess(installation)
+    assert game.exit_code(20.0) == 0
+    expected = ["-listen", "127.0.0.1", "-port", str(game.port), "-dataDir", f"{tmp_path}/", "-tempDir", f"{game.folder}/"]
+    assert game.last_lines() == f"its last lines are: {[*expected, '-headlessNoRender']}"
+    game.end()
+
+
+def test_the_exit_code_and_the_last_lines_of_a_game_that_ended_are_known(tmp_path):
+    game = GameProcess(
+        executable(tmp_path, "[print(line) for line in range(9)]; print('no licence', file=sys.stderr); sys.exit(3)")
+    )
+    assert game.exit_code(20.0) == 3
+    assert game.exit_code() == 3
+    assert "no licence" in game.last_lines()
+    game.end()
+    assert not game.folder.exists()
+
+
+def test_an_executable_that_cannot_run_is_reported(tmp_path):
+    installation = executable(tmp_path, "")
+    installation.executable.write_bytes(b"\x7fELF but not really")
+    game = GameProcess(installation)
+    assert game.exit_code(20.0) == 127
+    assert game.last_lines() == f"its last lines are: cannot run {installation.executable}: Exec format error"
+    game.end()
+
+
+def test_ending_a_game_leaves_no_process(tmp_path):
+    game = GameProcess(executable(tmp_path, "time.sleep(1000)"))
+    game.end()
+    assert wait_until(lambda: not own_children())
+    assert not game.folder.exists()
+
+
+def test_a_free_port_is_one_that_can_be_used():
+    with socket.socket() as server:
+        server.bind((process.HOST, process.free_port()))

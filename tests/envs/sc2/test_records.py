@@ -1,0 +1,21 @@
+"""Records: the identifiers of the game."""
+
+import pytest
+
+from refil import plugins
+from refil.envs.sc2 import records
+from refil.errors import RefilError
+
+
+def test_passive_copies_are_numbered_in_alphabetical_order():
+    assert list(records.PASSIVE_IDS) == sorted(records.PASSIVE_IDS)
+    assert list(records.PASSIVE_IDS.values()) == list(range(1935, 1944))
+    assert set(records.PASSIVE_IDS) < set(plugins.names("refil.envs.starcraft.sim.units"))
+
+
+@pytest.mark.parametrize("name", ["GameCrashedError", "GameTimeoutError", "GameRefusedError", "GameEndedError"])
+def test_failures_of_a_game_can_be_told_from_what_a_user_has_to_mend(name):
+    error = getattr(records, name)
+    assert issubclass(error, records.GameError)
+    assert issubclass(error, RefilError)
+    assert not issubclass(error, records.InstallError)

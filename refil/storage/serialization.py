@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from refil.errors import RefilError
+from refil.errors import RefilError, needs_extra
 from refil.storage import regular
 
 FORMAT = "refil 2"  # the metadata key of every file of arrays, which identifies its format
@@ -76,15 +76,9 @@ def fsync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-@contextlib.contextmanager
-def require_matplotlib() -> Iterator[None]:
+def require_matplotlib() -> contextlib.AbstractContextManager[None]:
     """Say how to install the plotting libraries where they are missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("matplotlib", "PIL"):
-            raise
-        raise RefilError("figures need the extra 'plot': pip install 'refil[plot]'") from error
+    return needs_extra("drawing a figure", "plot", "matplotlib", "PIL")
 
 
 def save_figure(figure: Any, path: Path) -> None:

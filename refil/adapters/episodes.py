@@ -2,7 +2,7 @@
 
 import secrets
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,15 +16,11 @@ from refil.types import Observation
 
 
 class View(eqx.Module):
-    """One timestep: the observation, and what each agent sees as a vector."""
+    """One timestep: the observation, what each agent sees as a vector, and who is in the team and alive."""
 
     obs: Observation
     vectors: Float[Array, "*batch agents size"]
-
-    @property
-    def active(self) -> Bool[Array, "*batch agents"]:
-        """Whether each agent is in the team and alive."""
-        return active_agents(self.obs)
+    active: Bool[Array, "*batch agents"]
 
 
 def environment(env: str | Environment, options: dict[str, Any]) -> Environment:
@@ -64,10 +60,14 @@ def replace_unavailable(
     return jnp.where(is_available, actions, jnp.argmax(available, axis=-1))
 
 
+def _view(obs: Observation) -> View:
+    return View(obs, agent_vectors(obs), active_agents(obs))
+
+
 def start(env: Environment, key: PRNGKeyArray, task: Int[Array, ""] | int | None = None) -> tuple[EnvState, View]:
     """Start an episode."""
     state, obs = env.reset(jax.random.fold_in(key, 0), task)
-    return state, View(obs, agent_vectors(obs))
+    return state, _view(obs)
 
 
 def advance(
@@ -75,11 +75,20 @@ def advance(
 ) -> tuple[EnvState, View, StepOutcome]:
     """Take one step of the episode that started with this key."""
     state, obs, outcome = env.step(state, actions, jax.random.fold_in(key, state.time + 1))
-    return state, View(obs, agent_vectors(obs)), outcome
+    return state, _view(obs), outcome
 
 
 _start = partial(jax.jit, static_argnums=0)(start)
 _advance = partial(jax.jit, static_argnums=0)(advance)
+
+
+class Result(NamedTuple):
+    """The result of a step as Python values."""
+
+    reward: float
+    terminated: bool
+    truncated: bool
+    won: bool
 
 
 class Episodes:
@@ -107,12 +116,12 @@ class Episodes:
         self.view: View = jax.device_get(view)
         return self.view
 
-    def step(self, actions: np.ndarray) -> StepOutcome:
+    def step(self, actions: np.ndarray) -> Result:
         """Take one step, after which `view` is the new timestep; raise if an agent cannot choose its action."""
         self._check(actions)
         self._state, view, outcome = _advance(self.env, self._state, jnp.asarray(actions, jnp.int32), self._key)
         self.view, outcome = jax.device_get((view, outcome))
-        return outcome
+        return Result(float(outcome.reward), *map(bool, (outcome.terminated, outcome.truncated, outcome.won)))
 
     def _check(self, actions: np.ndarray) -> None:
         available, names = np.asarray(self.view.obs.available), self.env.action_names

@@ -61,11 +61,12 @@ class VectorEnv(vector.VectorEnv[Arrays, np.ndarray, np.ndarray]):
         joint = episodes.replace_unavailable(jnp.asarray(np.asarray(actions), jnp.int32), self._available)
         self._state, obs, last, outcome = _step(self.environment, self._state, joint, jax.random.split(key, self.num_envs))
         self._available = obs.available
-        result: StepOutcome = jax.device_get(outcome)
-        infos: Infos = {"won": np.asarray(result.won), "_won": np.ones(self.num_envs, bool)}
-        if (over := np.asarray(result.done)).any():
-            infos |= _final(_arrays(last), over, np.asarray(result.won))
-        return _arrays(obs), np.asarray(result.reward), np.asarray(result.terminated), np.asarray(result.truncated), infos
+        result = jax.device_get((outcome.reward, outcome.terminated, outcome.truncated, outcome.won))
+        rewards, terminated, truncated, won = map(np.asarray, result)
+        infos: Infos = {"won": won, "_won": np.ones(self.num_envs, bool)}
+        if (over := terminated | truncated).any():
+            infos |= _final(_arrays(last), over, won)
+        return _arrays(obs), rewards, terminated, truncated, infos
 
 
 def _observation_space(env: Environment) -> spaces.Dict:

@@ -61,12 +61,12 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         outcome = self._episodes.step(joint)
         active = self._episodes.view.active
         dead = {agent: self.remove_dead and not active[self._slot(agent)] for agent in acting}
-        terminations = {agent: bool(outcome.terminated) or dead[agent] for agent in acting}
-        truncations = {agent: bool(outcome.truncated) and not terminations[agent] for agent in acting}
+        terminations = {agent: outcome.terminated or dead[agent] for agent in acting}
+        truncations = {agent: outcome.truncated and not terminations[agent] for agent in acting}
         observations = self._observations()
         self.agents = [agent for agent in acting if not (terminations[agent] or truncations[agent])]
-        infos: dict[str, dict[str, Any]] = {agent: {"won": bool(outcome.won)} for agent in acting}
-        return observations, dict.fromkeys(acting, float(outcome.reward)), terminations, truncations, infos
+        infos: dict[str, dict[str, Any]] = {agent: {"won": outcome.won} for agent in acting}
+        return observations, dict.fromkeys(acting, outcome.reward), terminations, truncations, infos
 
     def state(self) -> np.ndarray:
         """Return the features of all entities, for centralized training."""

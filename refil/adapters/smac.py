@@ -38,11 +38,11 @@ class SmacEnv:
     def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
         """Take one step; return the reward, whether the episode is over, and "battle_won" and "episode_limit"."""
         outcome = self._episodes.step(np.asarray(actions).reshape(self.n_agents))
-        over, truncated, won = bool(outcome.done), bool(outcome.truncated), bool(outcome.won)
+        over = outcome.terminated or outcome.truncated
         self.battles_game += over
-        self.battles_won += over and won
-        self.timeouts += truncated
-        return float(outcome.reward), over, {"battle_won": won, "episode_limit": truncated}
+        self.battles_won += over and outcome.won
+        self.timeouts += outcome.truncated
+        return outcome.reward, over, {"battle_won": outcome.won, "episode_limit": outcome.truncated}
 
     def get_obs(self) -> list[np.ndarray]:
         """Return what each agent sees: its own features, then those of all entities."""

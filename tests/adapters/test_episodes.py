@@ -55,7 +55,7 @@ def test_tasks_are_chosen_by_name_or_number():
     one = episodes.Episodes(COUNTING)
     for task in ("2 steps", 1):
         one.reset(task)
-        assert not one.step(np.array([0, 0])).done
+        assert not one.step(np.array([0, 0])).terminated
         assert one.step(np.array([1, 1])).terminated
     with pytest.raises(RefilError, match="unknown task '2 step'"):
         one.reset("2 step")

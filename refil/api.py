@@ -16,7 +16,7 @@ from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
 from refil.training import devices, evaluation, flags, memory, trainer
-from refil.types import Spec
+from refil.training.transfer import sizes
 
 
 def configure(precision: flags.Precision = "float32", deterministic: bool = False) -> None:
@@ -165,8 +165,8 @@ def evaluate(
     With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
     """
     core = team.env if env is None else env.core
-    if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
-        raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
+    if env is not None and sizes(core.spec) != sizes(team.env.spec):
+        raise RefilError(f"{team.name} needs an environment with {sizes(team.env.spec)}, not {sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
@@ -180,7 +180,3 @@ def evaluate(
     mean = float(rates.mean())
     interval = stats.wilson_interval(mean, episodes * rates.size)
     return EvalSummary(episodes, mean, interval, float(returns.mean()), float(lengths.mean()), tasks)
-
-
-def _sizes(spec: Spec) -> str:
-    return f"{spec.features} features and {spec.actions} actions"

@@ -69,7 +69,7 @@ class VectorEnv(vector.VectorEnv[Arrays, np.ndarray, np.ndarray]):
         return _arrays(obs), rewards, terminated, truncated, infos
 
 
-def _observation_space(env: Environment) -> spaces.Dict:
+def _observation_space(env: Environment) -> spaces.Space:
     spec = env.spec
     return spaces.Dict(
         {
@@ -106,9 +106,10 @@ def _step(
     """Return the states and observations after the step and after resets, the last observations, and the outcomes."""
     step_keys, reset_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
     after, last, outcome = jax.vmap(env.step)(state, actions, step_keys)
+    over = outcome.terminated | outcome.truncated
 
     def restart(done: Bool[Array, " envs"]) -> tuple[EnvState, Observation]:
         return jax.tree.map(partial(select, done), jax.vmap(env.reset)(reset_keys), (after, last))
 
-    state, obs = jax.lax.cond(outcome.done.any(), restart, lambda _: (after, last), outcome.done)
+    state, obs = jax.lax.cond(over.any(), restart, lambda _: (after, last), over)
     return state, obs, last, outcome

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -29,6 +29,8 @@ class EvaluateArgs:
     run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
+    tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (default: those of training)
+    env: str | None = None  # Another environment with the same features and actions, such as 9-12sz after --env.tags 12
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
@@ -43,6 +45,10 @@ def main(arguments: list[str]) -> None:
     run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
+    if args.env or args.tasks:
+        from refil.training import transfer
+
+        setup = setup._replace(env=transfer.build_env(run.config, args.env, args.tasks))
     if args.by_task:
         _evaluate_by_task(run, setup, args)
         return
@@ -109,8 +115,10 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     names = setup.env.task_names
     won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
     means = {name: dict(zip(names, getattr(played, name).tolist(), strict=True)) for name in MEANS}
-    run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
-    rates = run.by_task()
+    rates = dict(zip(names, np.asarray(played.win_rate, float).tolist(), strict=True))
+    if not (args.env or args.tasks):  # figures show the tasks of training
+        run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
+        rates = run.by_task()
     if args.json:
         print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
         return
@@ -136,7 +144,7 @@ def _play(run: RunDir, setup: Setup, play: Callable[..., Any], args: EvaluateArg
     if chosen is not None:
         models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
         keys = jax.random.split(key, count + 1)[count:]
-    where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {run.config.env.name}"
+    where = f"on each of {len(setup.env.task_names)} tasks" if args.by_task else f"on {args.env or run.config.env.name}"
     with ProgressBar() as progress:
         progress.phase(f"compiling and playing {args.episodes} episodes per seed {where}")
         return jax.device_get(devices.jit(lambda models, keys: play(setup.env, models, args.episodes, keys))(models, keys))

@@ -2,7 +2,7 @@
 
     python benchmarks/train_jaxmarl.py JaxMARL/baselines/QLearning/pqn_vdn_rnn.py --env 3m --steps 400000
 
-It needs JaxMARL in the same environment as refil (docs/adapters.md), and what the script imports: `pip install hydra-core wandb`.
+It needs JaxMARL in the environment of refil (docs/adapters.md), and what the script imports: `pip install hydra-core wandb`.
 The settings are those of its `pqn_vdn_rnn_smax.yaml`, except for smaller networks and fewer environments, which suit a CPU.
 """
 

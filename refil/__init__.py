@@ -1,7 +1,8 @@
 """Cooperative multi-agent reinforcement learning with teams that change from episode to episode.
 
-`refil.make`, `refil.train`, `refil.load`, `refil.evaluate`, `refil.read_dataset` and `refil.configure` are the public API. They are imported when
-they are first used: importing `refil` imports neither JAX nor anything else that is slow, and starts no backend.
+`refil.make`, `refil.train`, `refil.load`, `refil.evaluate`, `refil.read_dataset` and `refil.configure` are the public API. They
+are imported when they are first used: importing `refil` imports neither JAX nor anything else that is slow, and starts no
+backend.
 """
 
 from importlib import import_module

@@ -32,8 +32,8 @@ class State(eqx.Module):
 class JaxMarlEnv(MultiAgentEnv):
     """An environment as pure functions in JaxMARL's form: dictionaries with an entry per agent slot.
 
-    Teams are padded to the largest one. Dead and absent agents are done, see zeros, and have only action 0 where the environment
-    has a no-op. Unavailable actions are replaced by the first available one. Every agent gets the reward of the team.
+    Teams are padded to the largest one. Dead and absent agents are done and see zeros; in battles they have only no-op.
+    Unavailable actions are replaced by the first available one. Every agent gets the reward of the team.
     """
 
     def __init__(self, env: str | Environment, **options: Any) -> None:

@@ -22,8 +22,8 @@ Results = tuple[
 class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
     """An environment in which `agents` are the members of this episode's team that are alive.
 
-    `possible_agents` has a name for every slot of the largest team. Agents that die terminate and leave, unless `remove_dead` is
-    False: then they stay until the end of the episode, and can only do nothing. Every agent gets the reward of the team.
+    `possible_agents` has a name for every slot of the largest team. Agents that die terminate and leave, unless `remove_dead`
+    is False: then they stay until the end of the episode, and can only do nothing. Every agent gets the reward of the team.
     """
 
     def __init__(self, env: str | Environment, *, remove_dead: bool = True, **options: Any) -> None:
@@ -46,7 +46,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         if seed is not None:
             self._episodes.seed(seed)
         view = self._episodes.reset((options or {}).get("task"))
-        members = np.flatnonzero(view.obs.agent_present)
+        members = np.flatnonzero(view.obs.present[: len(self.possible_agents)])
         self.agents = [self.possible_agents[slot] for slot in members]
         return self._observations(), {agent: {"won": False} for agent in self.agents}
 

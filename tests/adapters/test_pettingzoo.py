@@ -92,7 +92,7 @@ def test_unavailable_and_missing_actions_are_refused():
 
 def test_episodes_are_those_of_the_bare_environment(marines):
     env = ParallelEnv(marines)
-    observations, _ = env.reset(seed=5, options={"task": "3m"})
+    env.reset(seed=5, options={"task": "3m"})
     key = jax.random.fold_in(jax.random.key(5), 0)
     state, obs = marines.reset(jax.random.fold_in(key, 0), "3m")
     for time in range(4):

@@ -62,7 +62,10 @@ def test_arrays_that_do_not_fit_together_are_refused(tmp_path):
     for changes, message in (
         ({"task": np.zeros(3, np.int32)}, "task has 3 episodes, other arrays have 2"),
         ({"won": np.ones((2, 1), bool)}, r"won is bool\[2, 1\], not bool with 1 axes"),
-        ({name: ARRAYS[name][:, :1] for name in ("actions", "rewards", "terminated", "valid")}, "have 3 timesteps for 1 actions"),
+        (
+            {name: ARRAYS[name][:, :1] for name in ("actions", "rewards", "terminated", "valid")},
+            "have 3 timesteps for 1 actions",
+        ),
     ):
         datasets.write_dataset(dataset(**changes), path)
         with pytest.raises(RefilError, match=message):

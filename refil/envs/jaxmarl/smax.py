@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -46,14 +46,14 @@ class Smax:
     game: Any  # jaxmarl's HeuristicEnemySMAX
     config: Config
     name: str
-    tasks: tuple[()] = ()
+    tasks: Any = ()
 
     @property
     def task_names(self) -> tuple[str, ...]:
         """The map."""
         return (self.name,)
 
-    @cached_property
+    @property
     def spec(self) -> Spec:
         """The sizes of the environment; SMAX ends a battle one step after its limit."""
         allies, enemies = self.game.num_allies, self.game.num_enemies

@@ -1,7 +1,6 @@
 """simple_spread, a multi-agent particle environment of JaxMARL: agents cover landmarks without colliding."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -44,10 +43,10 @@ class Spread:
 
     game: Any  # jaxmarl's SimpleSpreadMPE
     config: Config
-    tasks: tuple[()] = ()
+    tasks: Any = ()
     task_names: tuple[str, ...] = ("simple_spread",)
 
-    @cached_property
+    @property
     def spec(self) -> Spec:
         """The sizes of the environment."""
         agents, entities = self.config.agents, self.config.agents + self.config.landmarks

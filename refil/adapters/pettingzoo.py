@@ -80,9 +80,9 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
 
     def _observations(self) -> dict[str, AgentObservation]:
         view = self._episodes.view
-        masks = np.asarray(view.obs.available).astype(np.int8)
+        vectors, masks = np.asarray(view.vectors), np.asarray(view.obs.available).astype(np.int8)
         slots = {agent: self._slot(agent) for agent in self.agents}
-        return {agent: {"observation": view.vectors[slot], "action_mask": masks[slot]} for agent, slot in slots.items()}
+        return {agent: {"observation": vectors[slot], "action_mask": masks[slot]} for agent, slot in slots.items()}
 
     def _observation_space(self, agent: str) -> spaces.Space:
         seen = spaces.Box(-np.inf, np.inf, (episodes.vector_size(self.environment),), np.float32)

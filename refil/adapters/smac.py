@@ -46,11 +46,11 @@ class SmacEnv:
 
     def get_obs(self) -> list[np.ndarray]:
         """Return what each agent sees: its own features, then those of all entities."""
-        return list(self._episodes.view.vectors)
+        return list(np.asarray(self._episodes.view.vectors))
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
         """Return what one agent sees."""
-        return self._episodes.view.vectors[agent_id]
+        return np.asarray(self._episodes.view.vectors)[agent_id]
 
     def get_obs_size(self) -> int:
         """Return the length of what each agent sees."""

@@ -46,7 +46,7 @@ def test_both_parts_together_are_the_set_and_have_its_sizes_and_rewards():
 
 
 def test_sets_without_a_split_and_other_words_are_refused():
-    with pytest.raises(RefilError, match="env.tasks must be 'all' here; 3-8sz, 3-8csz, 3-8MMM have"):
+    with pytest.raises(RefilError, match=r"env\.tasks must be 'all' here; 3-8sz, 3-8csz, 3-8MMM have"):
         refil.make("2-4m", tasks="train")
     with pytest.raises(RefilError, match="should be one of all, train, held-out, not test"):
         refil.make("3-8sz", tasks="test")

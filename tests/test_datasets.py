@@ -5,6 +5,7 @@ import pytest
 
 from refil import datasets
 from refil.errors import RefilError
+from refil.storage import serialization
 
 ARRAYS = {
     "entities": np.arange(2 * 3 * 2 * 4, dtype=np.float32).reshape(2, 3, 2, 4),
@@ -42,32 +43,34 @@ def test_what_is_written_is_read(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", datasets.SUFFIXES)
-def test_damaged_files_are_refused(tmp_path, suffix):
+def test_damage_is_refused_or_harmless(tmp_path, suffix):
     path = tmp_path / f"data.{suffix}"
     datasets.write_dataset(dataset(), path)
-    content = bytearray(path.read_bytes())
-    for position in (len(content) // 2, len(content) - 30):
+    content, refused = path.read_bytes(), 0
+    for position in range(5, len(content), 41):
         damaged = bytearray(content)
         damaged[position] ^= 0xFF
         path.write_bytes(bytes(damaged))
-        with pytest.raises(RefilError, match=r"damaged|cannot read"):
-            datasets.read_dataset(path)
-    path.write_bytes(bytes(content[: len(content) // 2]))
+        try:
+            found = datasets.read_dataset(path)  # a zip file has times and other fields that mean nothing here
+        except RefilError:
+            refused += 1
+        else:
+            assert all((array == ARRAYS[name]).all() for name, array in found.arrays.items())
+    assert refused > len(range(5, len(content), 41)) // 3
+    path.write_bytes(content[: len(content) // 2])
     with pytest.raises(RefilError, match=r"damaged|cannot read"):
         datasets.read_dataset(path)
 
 
 def test_arrays_that_do_not_fit_together_are_refused(tmp_path):
-    path = tmp_path / "data.npz"
+    path = tmp_path / "data.safetensors"
     for changes, message in (
         ({"task": np.zeros(3, np.int32)}, "task has 3 episodes, other arrays have 2"),
         ({"won": np.ones((2, 1), bool)}, r"won is bool\[2, 1\], not bool with 1 axes"),
-        (
-            {name: ARRAYS[name][:, :1] for name in ("actions", "rewards", "terminated", "valid")},
-            "have 3 timesteps for 1 actions",
-        ),
+        ({name: ARRAYS[name][:, :1] for name in ("actions", "rewards", "terminated", "valid")}, "3 timesteps for 1 actions"),
     ):
-        datasets.write_dataset(dataset(**changes), path)
+        serialization.write_arrays(path, ARRAYS | changes, {"format": datasets.FORMAT, "about": "{}"})
         with pytest.raises(RefilError, match=message):
             datasets.read_dataset(path)
 

@@ -24,8 +24,8 @@ def masked(env: ParallelEnv, observations: dict) -> dict[str, int]:
 
 def test_the_api_test_of_pettingzoo_passes(marines):
     with warnings.catch_warnings():  # of smaller teams: not all possible agents take part
-        warnings.filterwarnings("ignore", "No agents present")
         warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "No agents present")
         parallel_api_test(ParallelEnv(marines), num_cycles=60)
 
 

@@ -51,13 +51,19 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         return self._observations(), {agent: {"won": False} for agent in self.agents}
 
     def step(self, actions: dict[str, int]) -> Results:
-        """Take one step; every agent in `agents` needs an action that its action mask allows."""
+        """Take one step; every agent in `agents` needs an action. One that its mask forbids is replaced by the first allowed one.
+
+        PettingZoo's own seed test ignores masks, so that such actions cannot be errors.
+        """
         view, acting = self._episodes.view, self.agents
         if missing := [agent for agent in acting if agent not in actions]:
             raise RefilError(f"no action for {', '.join(missing)}; every agent in env.agents needs one")
-        joint = np.asarray(view.obs.available).argmax(axis=-1)  # no-op for dead and absent agents
+        available = np.asarray(view.obs.available)
+        joint = available.argmax(axis=-1)  # no-op for dead and absent agents
         for agent in acting:
-            joint[self._slot(agent)] = actions[agent]
+            slot, action = self._slot(agent), int(actions[agent])
+            if 0 <= action < available.shape[-1] and available[slot, action]:
+                joint[slot] = action
         outcome = self._episodes.step(joint)
         active = self._episodes.view.active
         dead = {agent: self.remove_dead and not active[self._slot(agent)] for agent in acting}

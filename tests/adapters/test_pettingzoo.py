@@ -3,6 +3,7 @@
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
@@ -80,14 +81,13 @@ def test_observations_are_in_their_spaces_and_the_state_is_that_of_all_entities(
     assert env.state_space.contains(env.state())
 
 
-def test_unavailable_and_missing_actions_are_refused():
+def test_forbidden_actions_are_replaced_and_missing_ones_refused():
     env = ParallelEnv(COUNTING)
-    env.reset(options={"task": "3 steps"})
-    env.step({"agent_0": 0})
-    with pytest.raises(RefilError, match=r"agent 0 cannot choose action 0 now; available: 1 \(action 1\)"):
-        env.step({"agent_0": 0})
+    env.reset(options={"task": "2 steps"})
+    env.step({"agent_0": 0, "agent_1": 0})
     with pytest.raises(RefilError, match="no action for agent_0"):
-        env.step({})
+        env.step({"agent_1": 1})
+    assert env.step({"agent_0": 0, "agent_1": 7})[4]["agent_0"]["won"]  # the game is won by action 1, the only one allowed
 
 
 def test_episodes_are_those_of_the_bare_environment(marines):
@@ -99,4 +99,4 @@ def test_episodes_are_those_of_the_bare_environment(marines):
         np.testing.assert_allclose(env.state(), np.asarray(obs.entities).reshape(-1), atol=1e-6)
         actions = np.asarray(obs.available).argmax(axis=-1)
         env.step({agent: int(actions[int(agent[-1])]) for agent in env.agents})
-        state, obs, _ = marines.step(state, actions, jax.random.fold_in(key, time + 1))
+        state, obs, _ = marines.step(state, jnp.asarray(actions), jax.random.fold_in(key, time + 1))

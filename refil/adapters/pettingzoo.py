@@ -51,7 +51,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         return self._observations(), {agent: {"won": False} for agent in self.agents}
 
     def step(self, actions: dict[str, int]) -> Results:
-        """Take one step; every agent in `agents` needs an action. One that its mask forbids is replaced by the first allowed one.
+        """Take one step. Every agent in `agents` needs an action; the first allowed one replaces one that its mask forbids.
 
         PettingZoo's own seed test ignores masks, so that such actions cannot be errors.
         """

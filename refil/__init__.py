@@ -1,7 +1,8 @@
 """Cooperative multi-agent reinforcement learning with teams that change from episode to episode.
 
-`refil.make`, `refil.train`, `refil.load`, `refil.evaluate` and `refil.configure` are the public API. They are imported when
-they are first used: importing `refil` imports neither JAX nor anything else that is slow, and starts no backend.
+`refil.make`, `refil.train`, `refil.load`, `refil.evaluate`, `refil.read_dataset` and `refil.configure` are the public API. They
+are imported when they are first used: importing `refil` imports neither JAX nor anything else that is slow, and starts no
+backend.
 """
 
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refil.api import EvalSummary, Run, configure, evaluate, load, train
+    from refil.datasets import Dataset, read_dataset
     from refil.environment import Environment, make
     from refil.errors import RefilError
     from refil.team import Team
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 _HOMES = {
     **dict.fromkeys(("EvalSummary", "Run", "configure", "evaluate", "load", "train"), "refil.api"),
+    **dict.fromkeys(("Dataset", "read_dataset"), "refil.datasets"),
     **dict.fromkeys(("Environment", "make"), "refil.environment"),
     "RefilError": "refil.errors",
     "Team": "refil.team",
 }
 __all__ = [
+    "Dataset",
     "Environment",
     "EvalSummary",
     "RefilError",
@@ -30,6 +34,7 @@ __all__ = [
     "evaluate",
     "load",
     "make",
+    "read_dataset",
     "train",
 ]
 

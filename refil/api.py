@@ -17,7 +17,7 @@ from refil.storage import initial, run_dir
 from refil.team import Team
 from refil.training import config as run_config
 from refil.training import devices, evaluation, flags, memory, trainer
-from refil.types import Spec
+from refil.training.transfer import sizes
 
 
 def configure(precision: flags.Precision = "float32", deterministic: bool = False, kernels: Kernels = "auto") -> None:
@@ -172,8 +172,8 @@ def evaluate(
     With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
     """
     core = team.env if env is None else env.core
-    if env is not None and _sizes(core.spec) != _sizes(team.env.spec):
-        raise RefilError(f"{team.name} needs an environment with {_sizes(team.env.spec)}, not {_sizes(core.spec)}")
+    if env is not None and sizes(core.spec) != sizes(team.env.spec):
+        raise RefilError(f"{team.name} needs an environment with {sizes(team.env.spec)}, not {sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
@@ -189,7 +189,3 @@ def evaluate(
 def _means(result: evaluation.EvalResult, episodes: int) -> dict[str, Any]:
     found: dict[str, Any] = jax.tree.map(lambda leaf: float(np.mean(leaf, dtype=float)), vars(result))
     return found | {"ci95": stats.wilson_interval(found["win_rate"], episodes)}
-
-
-def _sizes(spec: Spec) -> str:
-    return f"{spec.features} features and {spec.actions} actions"

@@ -30,6 +30,17 @@ def list_choices(name: str, choices: Collection[str]) -> str:
 
 
 @contextmanager
+def needs_extra(what: str, extra: str, *libraries: str) -> Iterator[None]:
+    """Say which extra to install where one of these libraries is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in libraries:
+            raise
+        raise RefilError(f"{what} needs the extra {extra!r}: pip install 'refil[{extra}]'") from error
+
+
+@contextmanager
 def user_code(what: str) -> Iterator[None]:
     """Turn exceptions of a user's own code into a `RefilError` that names the function, the file and the line.
 

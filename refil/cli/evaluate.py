@@ -1,23 +1,19 @@
 """Evaluate the saved models of a run with greedy actions: a fresh evaluation, apart from those made during training."""
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from refil import settings, stats
-from refil.cli._early_args import DEFAULT_METHOD
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
-from refil.training import config as configs
-from refil.training.config import RunConfig
 from refil.training.setup import Setup
-from refil.types import Env
 
 if TYPE_CHECKING:
     from refil.training.evaluation import EvalResult
@@ -28,9 +24,11 @@ class EvaluateArgs:
     """The run to evaluate, and how."""
 
     run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
-    env: str | None = None  # Another environment to play in, such as sc2:3-8sz; default: the one the run was trained in
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
+    tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (default: those of training)
+    # Another environment with the same features and actions, such as sc2:3-8sz, or 9-12sz after training with --env.tags 12
+    env: str | None = None
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
@@ -45,8 +43,10 @@ def main(arguments: list[str]) -> None:
     run = run_dir.open_run(args.run, args.trust)
     run.config.configure()
     setup = run.config.build()
-    if args.env is not None:
-        setup = setup._replace(env=_other_env(run.config, setup.env, args.env))
+    if args.env or args.tasks:
+        from refil.training import transfer
+
+        setup = setup._replace(env=transfer.build_env(run.config, args.env, args.tasks))
     if args.by_task:
         _evaluate_by_task(run, setup, args)
         return
@@ -54,21 +54,9 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(result) if args.json else "\n".join(text))
 
 
-def _other_env(config: RunConfig, own: Env, name: str) -> Env:
-    """Build another environment, with the run's options where it has the same ones; its entities and actions must be alike."""
-    chosen = configs.default(name, DEFAULT_METHOD).env
-    shared = {field.name for field in fields(chosen.options)} & {field.name for field in fields(config.env.options)}
-    options = replace(chosen.options, **{field: getattr(config.env.options, field) for field in shared})
-    env = replace(config, env=replace(chosen, options=options)).build_env()
-    for what in ("feature_names", "action_names"):
-        ours, theirs = (getattr(each, what, None) for each in (own, env))
-        if ours != theirs or replace(env.spec, horizon=own.spec.horizon) != own.spec:
-            raise RefilError(f"a team of {config.env.name} cannot play in {name}: its features and actions differ")
-    return env
-
-
 def _where(args: EvaluateArgs) -> str:
-    return f"{args.run}" if args.env is None else f"{args.run} in {args.env}"
+    where = f"{args.run}" if args.env is None else f"{args.run} in {args.env}"
+    return where if args.tasks is None else f"{where}, tasks {args.tasks}"
 
 
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
@@ -125,7 +113,7 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     names = setup.env.task_names
     means = {name: dict(zip(names, mean.tolist(), strict=True)) for name, mean in played.means().items()}
     rates = dict(zip(names, played.win_rate.tolist(), strict=True))
-    if args.env is None:
+    if not (args.env or args.tasks):  # figures show the tasks of training
         won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
         run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
         rates = run.by_task()
@@ -133,7 +121,8 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
         print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
         return
     print(
-        f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), {args.episodes:,} greedy episodes per seed and task"
+        f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), "
+        f"{args.episodes:,} greedy episodes per seed and task"
     )
     width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
     print("  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", *(f"{name:>8}" for name in metrics)]))

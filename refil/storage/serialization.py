@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from refil.errors import RefilError
+from refil.errors import RefilError, needs_extra
 from refil.storage import regular
 
 FORMAT = "refil 2"  # the metadata key of every file of arrays, which identifies its format
@@ -76,15 +76,9 @@ def fsync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-@contextlib.contextmanager
-def require_matplotlib() -> Iterator[None]:
+def require_matplotlib() -> contextlib.AbstractContextManager[None]:
     """Say how to install the plotting libraries where they are missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("matplotlib", "PIL"):
-            raise
-        raise RefilError("figures need the extra 'plot': pip install 'refil[plot]'") from error
+    return needs_extra("drawing a figure", "plot", "matplotlib", "PIL")
 
 
 def save_figure(figure: Any, path: Path) -> None:
@@ -139,7 +133,7 @@ def read_text(path: Path) -> str:
 def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
     """Write a pytree of arrays and metadata to one file, with a checksum over both."""
     arrays = _named_leaves(jax.device_get(tree))
-    metadata = metadata | {"checksum": _checksum(arrays, metadata)}
+    metadata = metadata | {"checksum": checksum(arrays, metadata)}
     # The safetensors format stores several metadata entries in no fixed order; a single one makes files reproducible.
     write_atomic(path, to_bytes(arrays, {FORMAT: json.dumps(metadata, sort_keys=True)}))
 
@@ -165,7 +159,7 @@ def read_raw(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     metadata = read_metadata(path)
     with _wrap_read_errors(path), safe_open(path, framework="numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    if metadata.pop("checksum", None) != _checksum(arrays, metadata):
+    if metadata.pop("checksum", None) != checksum(arrays, metadata):
         raise RefilError(f"{path} is damaged: its checksum does not match its content")
     return arrays, metadata
 
@@ -211,7 +205,8 @@ def _named_leaves(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
-def _checksum(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> str:
+def checksum(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> str:
+    """Return a checksum over arrays, their names and metadata."""
     total = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

@@ -18,6 +18,7 @@ MAY_BE_MISSING = (
     "algorithm.learnability",
     "env.sha256",
     "env.tags",
+    "env.tasks",
     "method.sha256",
     "method.shared_targets",
     "output.replay",

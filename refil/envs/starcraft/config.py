@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from refil.envs.starcraft.splits import Tasks
 from refil.settings import PositiveInt
 
 
@@ -19,3 +20,5 @@ class Config:
     # networks have inputs and actions for larger armies, in which the team can then be evaluated
     tags: PositiveInt | None = None
     limit: PositiveInt | None = None  # Steps after which a battle ends (None: the limit of the task set or map)
+    # Tasks of a set: all, those to train on, or those that are held out (a fifth of 3-8sz, 3-8csz and 3-8MMM)
+    tasks: Tasks = "all"

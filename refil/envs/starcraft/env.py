@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import plugins
-from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spawn
+from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spawn, splits
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.scenarios import Army, Scenario
 from refil.envs.starcraft.sim import kernel, tick
@@ -148,13 +148,15 @@ def build(scenario: Scenario, config: Config) -> StarCraft:
         raise RefilError(f"env.tags is {config.tags}; it must be between {max(sizes)}, the largest army, and {MAX_ARMY}")
     rules = replace(RULES[config.profile], acceleration=config.acceleration)
     rules = replace(rules, jitter=rules.jitter and config.jitter)
+    names = [scenarios.task_name(*pair) for pair in pairs]
+    chosen = splits.select(scenario.split, names, config.tasks)  # sizes and rewards are those of the whole set
     return StarCraft(
         game=Game(sizes[0], sum(sizes), table, ARENAS[scenario.arena], rules, tags=config.tags),
         config=config,
         limit=config.limit or scenario.limit,
         reward_divisor=_max_raw_return(pairs, table) / reward.MAX_RETURN,
-        armies=np.array([_slots(pair, sizes, table) for pair in pairs], np.int8),
-        task_names=tuple(scenarios.task_name(*pair) for pair in pairs),
+        armies=np.array([_slots(pairs[number], sizes, table) for number in chosen], np.int8),
+        task_names=tuple(names[number] for number in chosen),
     )
 
 

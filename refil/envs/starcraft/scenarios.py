@@ -22,6 +22,7 @@ class Scenario:
     tasks: Callable[[], list[tuple[Army, Army]]]
     limit: int  # steps after which a battle ends
     arena: Literal["any_angle", "strip", "whole"] = "any_angle"  # key of `sim.state.ARENAS`
+    split: str = ""  # name of the set in `splits.json`, if it is there
 
 
 def mirrored(armies: list[Army]) -> list[tuple[Army, Army]]:
@@ -40,6 +41,11 @@ def mixed(letters: str, smallest: int, largest: int, support: str = "") -> list[
     return mirrored(armies)
 
 
+def of_size(tasks: list[tuple[Army, Army]], smallest: int, largest: int) -> list[tuple[Army, Army]]:
+    """Return the tasks whose allied army has these numbers of units."""
+    return [(ally, enemy) for ally, enemy in tasks if smallest <= sum(ally.values()) <= largest]
+
+
 def outnumbered(letter: str, smallest: int, largest: int) -> list[tuple[Army, Army]]:
     """Return tasks against enemy armies of these sizes, with one ally less."""
     return [({letter: count - 1}, {letter: count}) for count in range(smallest, largest + 1)]
@@ -51,9 +57,11 @@ def classic(task: str, limit: int, arena: Literal["strip", "whole"] = "strip") -
 
 
 SCENARIOS = {
-    "3-8sz": Scenario(lambda: mixed("sz", 3, 8), 150),
-    "3-8csz": Scenario(lambda: mixed("sz", 3, 6, support="c"), 150),
-    "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, support="v"), 150),
+    "3-8sz": Scenario(lambda: mixed("sz", 3, 8), 150, split="3-8sz"),
+    "3-8csz": Scenario(lambda: mixed("sz", 3, 6, support="c"), 150, split="3-8csz"),
+    "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, support="v"), 150, split="3-8MMM"),
+    "9-12sz": Scenario(lambda: mixed("sz", 9, 12), 150),  # larger than the paper's, for teams trained with --env.tags 12
+    "9-12MMM": Scenario(lambda: of_size(mixed("mM", 7, 12, support="v"), 9, 12), 150),
     "2-4m": Scenario(lambda: mixed("m", 2, 4), 60),  # a small set, learned on a laptop in minutes
     "3-8m": Scenario(lambda: mixed("m", 3, 8), 100),
     "6-11m_mandown": Scenario(lambda: outnumbered("m", 6, 11), 100),

@@ -1,0 +1,86 @@
+"""Record episodes of a trained team, or of random actions, as a dataset for offline reinforcement learning."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from refil import settings
+from refil.errors import RefilError, list_choices
+from refil.settings import NonNegativeInt, PositiveInt, UnitFloat
+
+
+@dataclass(frozen=True)
+class RecordArgs:
+    """What to record, and the file to write."""
+
+    source: Annotated[str, tyro.conf.Positional]  # Folder of a run, or an environment to play with random actions
+    out: Path  # File to write: .npz or .safetensors
+    episodes: PositiveInt = 100  # Number of episodes
+    task: str | None = None  # Name of the task to play (default: random tasks)
+    epsilon: UnitFloat = 0.0  # Probability that an agent of a trained team acts randomly
+    seed: NonNegativeInt = 0  # Seed of the episodes
+    model: NonNegativeInt | None = None  # Training seed whose model plays (default: the first seed of the run)
+    trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
+
+
+def main(arguments: list[str]) -> None:
+    """Play episodes and write them to one file."""
+    args = settings.from_command_line(RecordArgs, arguments, "refil record", __doc__)
+    from refil import datasets
+    from refil.storage import run_dir
+    from refil.storage.progress import ProgressBar
+
+    datasets.check_path(args.out)
+    is_run = (Path(args.source) / run_dir.CONFIG).exists()
+    with ProgressBar() as progress:
+        progress.phase("compiling")
+
+        def show(done: int) -> None:
+            if done:
+                progress.phase(f"recorded {done:,} of {args.episodes:,} episodes")
+
+        dataset = (_record_run if is_run else _record_random)(args, show)
+        progress.phase(f"writing {args.out}")
+        datasets.write_dataset(dataset, args.out)
+    steps, megabytes = int(dataset.valid.sum()), args.out.stat().st_size / 1e6
+    won = float(dataset.won.mean())
+    print(f"{args.out}: {len(dataset):,} episodes, {steps:,} steps, win rate {won:.3f}, {megabytes:.1f} MB")
+
+
+def _record_run(args: RecordArgs, show: Any) -> Any:
+    from refil import api, datasets, recording
+    from refil.storage import run_dir
+
+    run = run_dir.open_run(Path(args.source), args.trust)
+    run.config.configure()
+    team = api.load(args.source, args.model, trust=args.trust)
+    policy = f"{run.config.method.name}, seed {team.seed}, epsilon {args.epsilon:g}"
+    about = datasets.describe(run.config.env.name, run.config.env.options, team.env, policy, args.seed)
+    task = _task_number(args.task, team.env.task_names)
+    options: dict[str, Any] = {"model": team.model, "epsilon": args.epsilon, "task": task, "seed": args.seed}
+    return recording.record(team.env, args.episodes, about, **options, progress=show)
+
+
+def _record_random(args: RecordArgs, show: Any) -> Any:
+    from refil import datasets, recording
+    from refil.training import config as configs
+
+    if args.epsilon or args.model is not None:
+        flag = "--epsilon" if args.epsilon else "--model"
+        raise RefilError(f"{flag} needs the folder of a run; {args.source} is an environment, played with random actions")
+    if "/" in args.source and not args.source.endswith(".py"):
+        raise RefilError(f"{args.source} is not the folder of a run")
+    config = configs.default(args.source, "refil")
+    config.configure()
+    env = config.build_env()
+    about = datasets.describe(config.env.name, config.env.options, env, "random actions", args.seed)
+    task = _task_number(args.task, env.task_names)
+    return recording.record(env, args.episodes, about, task=task, seed=args.seed, progress=show)
+
+
+def _task_number(task: str | None, names: tuple[str, ...]) -> int | None:
+    if task is not None and task not in names:
+        raise RefilError(f"unknown task {task!r}; {list_choices(task, names)}")
+    return None if task is None else names.index(task)

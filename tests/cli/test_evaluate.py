@@ -124,5 +124,5 @@ def test_evaluating_in_another_environment_writes_no_results_into_the_run(refil,
 
 
 def test_an_environment_with_other_features_is_refused(run):
-    with pytest.raises(RefilError, match="the run needs an environment with .* features and .* actions; 3-8sz has"):
+    with pytest.raises(RefilError, match=r"the run needs an environment with .* features and .* actions; 3-8sz has"):
         evaluate.main([str(run.path), "--env", "3-8sz"])

@@ -37,6 +37,7 @@ LAYERS = [
     ["refil.storage"],
     ["refil.training.trainer", "refil.viewer", "refil.plots"],
     ["refil.experiments", "refil.environment", "refil.team"],
+    ["refil.teams"],
     ["refil.api", "refil.checks"],
     ["refil.cli"],
     ["refil.__main__"],

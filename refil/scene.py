@@ -35,9 +35,9 @@ SHAPES: dict[str, tuple[Point, ...]] = {  # corners for a body of radius 1; a ci
 class Circle:
     """A body. `name` identifies it across timesteps; a timestep without it means that it is gone.
 
-    `shape` is one of `SHAPES`. `bars` are fractions from 0 to 1, each with a color; `facing` is an angle in radians. `entity` is
-    its row in observations, by which a page finds what an agent does and sees. The other fields are shown when it is selected:
-    `kind` says what it is, `values` are names with numbers or texts, and `ranges` are circles around it, by their names.
+    `shape` is one of `SHAPES`. `bars` are fractions from 0 to 1, each with a color; `facing` is an angle in radians. `entity`
+    is its row in observations, by which a page finds what an agent does and sees. The other fields are shown when it is
+    selected: `kind` says what it is, `values` are names with numbers or texts, and `ranges` are circles around it.
     """
 
     name: str

@@ -98,7 +98,7 @@ class Team:
                 return rollout_random_tasks(self.env, policy, start, episodes, keys)
             return rollout(self.env, policy, start, jnp.full((1, episodes), self.env.task_names.index(task)), keys)
 
-        trajectories = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.jit(run)(models, keys))
+        trajectories = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.jit_quickly(run)(models, keys))
         return replays(self.env, trajectories, self.model)
 
     def _started(self, obs: Observation, state: TeamState) -> TeamState:

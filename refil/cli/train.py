@@ -145,7 +145,9 @@ def _write_replay(run: RunDir) -> None:
     from refil.viewer import export
 
     replays = api.load(run.path).play(REPLAYED)
-    export.write([replay.clip(number) for number, replay in enumerate(replays, start=1)], run.path / run_dir.REPLAY, None, None)
+    export.write(
+        [replay.clip(number) for number, replay in enumerate(replays, start=1)], export.Outputs(run.path / run_dir.REPLAY)
+    )
 
 
 def _summary(run: RunDir) -> list[str]:

@@ -20,22 +20,23 @@ function box(clip, frame) {
   return clip.boxes[frame];
 }
 
-/** Return the box to show at a time: an average over frames nearby, so that it moves smoothly wherever one jumps to. */
-function window_(clip, time) {
-  const reach = Math.max(1, AROUND * clip.rate), total = [0, 0, 0, 0];
+/** Return the box to show at a time: the average over frames nearby, which moves smoothly, and everything there now. */
+function boxAround(clip, time) {
+  const reach = Math.max(1, AROUND * clip.rate), total = [0, 0, 0, 0], end = clip.frames.length - 1;
   let sum = 0;
-  for (let frame = Math.max(0, Math.ceil(time - reach)); frame <= Math.min(clip.frames.length - 1, time + reach); frame++) {
+  for (let frame = Math.max(0, Math.ceil(time - reach)); frame <= Math.min(end, time + reach); frame++) {
     const weight = 1 - Math.abs(frame - time) / (reach + 1);
     box(clip, frame).forEach((edge, side) => { total[side] += weight * edge; });
     sum += weight;
   }
-  return sum ? total.map(edge => edge / sum) : box(clip, clip.frames.length - 1);
+  const part = time - Math.floor(time), now = box(clip, Math.floor(time)), next = box(clip, Math.min(end, Math.ceil(time)));
+  return total.map((edge, side) => (side < 2 ? Math.min : Math.max)(edge / sum, now[side] + part * (next[side] - now[side])));
 }
 
 /** Return the scale in pixels and the lower left corner of what a pane shows. */
 function cameraAt({ clip, canvas }, time, follow) {
   const end = Math.min(time, clip.frames.length - 1), side = Math.max(clip.width, clip.height);
-  const [left, bottom, right, top] = follow ? window_(clip, end) : [0, 0, clip.width, clip.height];
+  const [left, bottom, right, top] = follow ? boxAround(clip, end) : [0, 0, clip.width, clip.height];
   const margin = follow ? 2 * MARGIN * side : 0.02 * side, least = follow ? SMALLEST * side : 0;
   const width = Math.max(right - left + margin, least), height = Math.max(top - bottom + margin, least);
   const scale = Math.min(canvas.width / width, canvas.height / height) || 1;

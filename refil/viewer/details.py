@@ -42,7 +42,13 @@ class Details:
         steps = [[self._agent(time, agent) for agent in range(self.actions.shape[1])] for time in range(len(self.actions))]
         heads = 0 if self.attention is None else self.attention.shape[1]
         views = ["all it sees", "within its group", "across groups"][: len(self.q)]
-        return {"actions": list(self.action_names), "heads": heads, "views": views, "groups": self.groups.tolist(), "steps": steps}
+        return {
+            "actions": list(self.action_names),
+            "heads": heads,
+            "views": views,
+            "groups": self.groups.tolist(),
+            "steps": steps,
+        }
 
     def _agent(self, time: int, agent: int) -> list[Any] | None:
         """Return action, target entity or -1, rows of an action and its Q-values, and rows of an entity and its weights."""
@@ -64,7 +70,7 @@ def _rounded(values: np.ndarray) -> list[float | None]:
 
 def details(env: Env, model: Any, trajectories: Trajectory) -> list[Details]:
     """Return the details of recorded episodes, which have one leading axis; observations are computed again."""
-    inspect_all = devices.jit(lambda model, played, key: _inspect(env, model, played, key))
+    inspect_all = devices.jit_quickly(lambda model, played, key: _inspect(env, model, played, key))
     found = inspect_all(model, jax.tree.map(jnp.asarray, trajectories), jax.random.key(PARTITION_SEED))
     obs, q, weights, groups = jax.device_get(found)
     names = tuple(getattr(env, "action_names", ())) or tuple(f"action {number}" for number in range(env.spec.actions))

@@ -102,7 +102,9 @@ def _draw(axes: Any, scene: Scene) -> None:
     placed = [body for body in scene.circles if all(map(math.isfinite, (body.x, body.y, body.radius)))]
     for body in sorted(placed, key=lambda body: -body.radius):
         corners = [(body.x + body.radius * x, body.y + body.radius * y) for x, y in SHAPES[body.shape]]
-        axes.add_patch(Polygon(corners, color=body.color) if corners else Circle((body.x, body.y), body.radius, color=body.color))
+        axes.add_patch(
+            Polygon(corners, color=body.color) if corners else Circle((body.x, body.y), body.radius, color=body.color)
+        )
         axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
         for number, (share, color) in enumerate(body.bars):
             low = body.y + body.radius + 0.12 + 0.2 * number

@@ -15,8 +15,8 @@ RESOLUTION = 1000  # steps into which the width of a plane is divided, at least
 class Clip:
     """An episode: its title, its scenes in order, and how many of them are shown per second at normal speed.
 
-    `rewards` has a number for each scene but the first. `smooth` moves bodies between scenes. `details` are those of a team that
-    acts between each two scenes.
+    `rewards` has a number for each scene but the first. `smooth` moves bodies between scenes. `details` are those of a team
+    that acts between each two scenes.
     """
 
     title: str
@@ -91,7 +91,13 @@ def _circle(circle: Circle, bodies: _Table, digits: int) -> list[Any]:
     look = [circle.name, radius, circle.color, circle.label, circle.shape, circle.entity, circle.kind]
     number = bodies.number([*look, ranges, [color for _, color in circle.bars], names])
     changing = [_rounded(3, share)[0] for share, _ in circle.bars]
-    return [number, *_rounded(digits, circle.x, circle.y), *_rounded(2, circle.facing), changing, [_value(v) for _, v in circle.values]]
+    return [
+        number,
+        *_rounded(digits, circle.x, circle.y),
+        *_rounded(2, circle.facing),
+        changing,
+        [_value(v) for _, v in circle.values],
+    ]
 
 
 def _area(area: Area, digits: int) -> list[Any]:

@@ -124,7 +124,7 @@ class GroupMatching:
             circles=circles,
             note=f"{matched} of {self.config.groups} groups matched",
             areas=[self._cell(cell, bool((cells == cell).any())) for cell in range(self.config.cells)],
-            legend=(*legend, LegendEntry("cell of the ring, numbered; the last is next to the first", CELL, None)),
+            legend=(*legend, LegendEntry("cell of the ring", CELL, None)),
             levels=(Level("groups matched", matched / self.config.groups, MATCHED),),
         )
 
@@ -132,7 +132,8 @@ class GroupMatching:
         """Draw an agent: in its cell, agents fill rows of four from the outside."""
         width = 2 * math.pi / self.config.cells
         row, column = divmod(int((cells[:agent] == cells[agent]).sum()), PER_ROW)
-        angle = (int(cells[agent]) + (column - (PER_ROW - 1) / 2) / (PER_ROW + 1)) * width
+        in_row = min(PER_ROW, int((cells == cells[agent]).sum()) - row * PER_ROW)
+        angle = (int(cells[agent]) + (column - (in_row - 1) / 2) / (PER_ROW + 1)) * width
         rows = math.ceil(self.config.agents / PER_ROW)
         distance = OUTSIDE - 1 - row * min(1.5, (OUTSIDE - INSIDE - 1.5) / rows)
         return Circle(

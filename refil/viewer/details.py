@@ -47,6 +47,7 @@ class Details:
             "heads": heads,
             "views": views,
             "groups": self.groups.tolist(),
+            "aimed": self.aimed_at.tolist(),
             "steps": steps,
         }
 

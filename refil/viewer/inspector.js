@@ -17,7 +17,7 @@ function element(tag, words = "", className = "") {
 function table(heads, rows, chosen = () => false, shade = () => null) {
   const made = element("table"), top = element("tr");
   heads.forEach(head => top.append(element("th", head)));
-  made.append(top);
+  if (heads.length) made.append(top);
   rows.forEach((row, number) => {
     const line = element("tr", "", chosen(number) ? "chosen" : "");
     row.forEach((cell, column) => {
@@ -37,16 +37,29 @@ function nameOf(shown, entity) {
   return body ? `${body.name}${body.label && !body.name.endsWith(` ${body.label}`) ? ` (${body.label})` : ""}` : `entity ${entity}`;
 }
 
-function actionText(clip, shown, action, target) {
-  const name = clip.details.actions[action] ?? "none";
-  return target < 0 ? name : `${name}: ${nameOf(shown, target)}`;
+/** Return the name of an action, and of the entity that it is aimed at in a frame. */
+function actionText(clip, shown, action, frame) {
+  const { actions, aimed } = clip.details, name = actions[action] ?? "none";
+  const entity = action < 0 ? -1 : aimed[Math.min(frame, aimed.length - 1)].indexOf(action);
+  return entity < 0 ? name : `${name}: ${nameOf(shown, entity)}`;
 }
+
+/** Return what all agents do now, for when none is selected. */
+function allActions(clip, shown, frame) {
+  const rows = shown.map(body => [body.name, agentOf(clip, body, frame)]).filter(([, agent]) => agent);
+  return rows.length ? [table(["agent", "action"], rows.map(([name, [action]]) => [name, actionText(clip, shown, action, frame)]))] : [];
+}
+
+const DASHES = ["───", "╌╌╌", "···"];  // of the circles around a selected body, in order
 
 /** Fill the inspector; `view` is what the player knows: the selected body, the head, and whether groups are shown. */
 function inspect(place, clip, frame, view, change) {
   const shown = bodies(clip, Math.min(frame, clip.frames.length - 1)), body = shown.find(each => each.name === view.selected);
-  const parts = [element("h2", "Selected")];
-  if (!view.selected) parts.push(element("p", "Click a unit, or press U, to see its state, what it sees and why it acts."));
+  const parts = [element("h2", content.episodes[0].length > 1 ? `Selected, in ${content.labels[view.pane] ?? view.pane + 1}` : "Selected")];
+  if (!view.selected) {
+    parts.push(element("p", "Click a unit, or press U, to see its state, what it sees and why it acts."));
+    parts.push(...allActions(clip, shown, frame));
+  }
   else if (!body) parts.push(element("h3", view.selected), element("p", "is not there any more"));
   else parts.push(...describe(clip, shown, body, frame, view, change));
   place.replaceChildren(...parts);
@@ -55,15 +68,17 @@ function inspect(place, clip, frame, view, change) {
 function describe(clip, shown, body, frame, view, change) {
   const parts = [element("h3", body.name)];
   if (body.kind) parts.push(element("p", body.kind));
-  if (body.names.length) parts.push(table([], body.names.map((name, number) => [name, String(body.values[number] ?? "–")])));
+  const values = body.names.map((name, number) => [name, String(body.values[number] ?? "–")]);
+  const ranges = body.ranges.map(([name, radius], number) => [`${name} ${DASHES[number % 3]}`, String(radius ?? "–")]);
+  if (values.length + ranges.length) parts.push(table([], [...values, ...ranges]));
   const agent = agentOf(clip, body, frame);
   if (!agent) return parts;
-  const [action, target, choices, seen] = agent, { heads, views } = clip.details;
-  parts.push(element("h3", "Action"), element("p", actionText(clip, shown, action, target)));
+  const [action, , choices, seen] = agent, { heads, views } = clip.details;
+  parts.push(element("h3", "Action"), element("p", actionText(clip, shown, action, frame)));
   parts.push(element("h3", "Q-values of available actions"));
   const columns = view.groups ? views : views.slice(0, 1);
   const ordered = [...choices].sort((one, other) => (other[1] ?? 0) - (one[1] ?? 0));
-  const rows = ordered.map(([choice, ...values]) => [clip.details.actions[choice], ...columns.map((_, at) => (values[at] ?? NaN).toFixed(2))]);
+  const rows = ordered.map(([choice, ...values]) => [actionText(clip, shown, choice, frame), ...columns.map((_, at) => (values[at] ?? NaN).toFixed(2))]);
   parts.push(table(["action", ...columns], rows, number => ordered[number][0] === action));
   if (views.length > 1) parts.push(groupsBox(view, change));
   parts.push(element("h3", heads ? "What it sees, and attention per head in %" : "What it sees"));

@@ -1,6 +1,6 @@
 // The player: which episode, which frame, and what is selected. Everything shown follows from this state.
 const at = name => document.getElementById(name);
-const view = { episode: 0, time: 0, playing: false, selected: null, follow: true, groups: false, head: -1 };
+const view = { episode: 0, time: 0, playing: false, selected: null, follow: true, groups: false, head: -1, pane: 0 };
 const SPEEDS = [...at("speed").options].map(option => option.value);
 let panes = [], since = 0, from = 0, drawnFrame = -1;
 
@@ -10,23 +10,25 @@ const frameNow = () => Math.floor(view.time + 1e-9);
 
 function choose(number) {
   view.episode = (number + content.episodes.length) % content.episodes.length;
-  panes = clips().map((clip, which) => makePane(clip, content.labels[which]));
+  panes = clips().map((clip, which) => makePane(clip, which));
   at("stage").replaceChildren(...panes.map(pane => pane.place));
   at("scrub").max = last();
   [...at("list").children].forEach((button, each) => button.setAttribute("aria-current", each === view.episode));
-  at("list").children[view.episode].scrollIntoView({ block: "nearest" });
+  const button = at("list").children[view.episode];  // scrollIntoView would also scroll the page
+  at("list").scrollTop = button.offsetTop - at("list").offsetTop - (at("list").clientHeight - button.clientHeight) / 2;
   fillLegend(at("legend"), clips()[0].legend);
   resize();
   go(0);
 }
 
-function makePane(clip, label) {
+function makePane(clip, which) {
+  const label = content.labels[which];
   const place = element("div", "", "pane"), canvas = document.createElement("canvas");
   place.append(canvas, element("p", label ? `${label} · ${clip.title}` : clip.title));
   const pane = { clip, place, canvas, pen: canvas.getContext("2d"), bodies: [] };
   canvas.onclick = event => {
     const ratio = canvas.width / canvas.clientWidth;
-    select(bodyAt(pane, event.offsetX * ratio, event.offsetY * ratio)?.name ?? null);
+    change({ selected: bodyAt(pane, event.offsetX * ratio, event.offsetY * ratio)?.name ?? null, pane: which });
   };
   return pane;
 }
@@ -83,7 +85,7 @@ function drawTexts(frame) {
   at("scrub").value = frame;
   at("note").textContent = clips().map(clip => clip.frames[Math.min(frame, clip.frames.length - 1)][0]).join(" · ");
   drawNumbers(at("numbers"), clips(), frame);
-  inspect(at("inspector"), clips()[0], frame, view, change);
+  inspect(at("inspector"), clips()[view.pane], frame, view, change);
 }
 
 function change(values) {

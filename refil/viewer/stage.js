@@ -112,7 +112,7 @@ function area(pen, [corners, color, label, [x, y]]) {
 }
 
 function around(pen, body, scale) {
-  body.ranges.forEach(([name, radius], number) => {
+  body.ranges.forEach(([, radius], number) => {
     if (!finite(radius)) return;
     pen.strokeStyle = "#e2e8f0";
     pen.lineWidth = 1.5 / scale;
@@ -121,7 +121,6 @@ function around(pen, body, scale) {
     pen.arc(body.x, body.y, radius, 0, 2 * Math.PI);
     pen.stroke();
     pen.setLineDash([]);
-    text(pen, name, body.x, body.y + radius, 11 / scale, "#e2e8f0");
   });
 }
 

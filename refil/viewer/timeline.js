@@ -1,5 +1,5 @@
 // The timeline: levels such as both sides' health, rewards, the return, and where bodies disappear.
-const RETURN = "#e2e8f0", REWARD = "#facc15";
+const RETURN = "#e2e8f0", REWARD = "#facc15", COST = "#fb7185";  // a negative reward is a cost
 
 /** Return the returns until each frame, and the frames at which bodies disappear, with their colors. */
 function history_(clip) {
@@ -20,7 +20,7 @@ function drawTimeline(canvas, clips, frame, last) {
   const ratio = devicePixelRatio || 1, low = height - 4, high = 14 * ratio;
   pen.clearRect(0, 0, width, height);
   clips.forEach((clip, number) => {
-    const { returns, gone } = history_(clip), most = Math.max(...returns.map(Math.abs), 1e-9);
+    const { returns, gone } = history_(clip), most = Math.max(...returns), least = Math.min(...returns);
     const rewards = clip.rewards.map(reward => reward ?? 0), peak = Math.max(...rewards.map(Math.abs), 1e-9);
     const line = (values, color, wide) => {
       pen.strokeStyle = color;
@@ -31,13 +31,15 @@ function drawTimeline(canvas, clips, frame, last) {
       pen.stroke();
       pen.setLineDash([]);
     };
-    pen.fillStyle = REWARD;
     pen.globalAlpha = number ? 0.3 : 0.7;
     const bar = Math.max(1, ((width - 8) / Math.max(1, last)) * 0.5);
-    rewards.forEach((reward, at) => pen.fillRect(x(at + 0.5) - bar / 2, low, bar, -Math.abs(reward) / peak * (low - high) * 0.5));
+    rewards.forEach((reward, at) => {
+      pen.fillStyle = reward < 0 ? COST : REWARD;
+      pen.fillRect(x(at + 0.5) - bar / 2, low, bar, ((-Math.abs(reward) / peak) * (low - high)) / 2);
+    });
     pen.globalAlpha = 1;
     clip.levels.forEach(([, color], which) => line(clip.frames.map(each => each[4][which] ?? 0), color, 2));
-    if (clip.rewards.length) line(returns.map(value => value / most), RETURN, 1);
+    if (clip.rewards.length) line(returns.map(value => (value - least) / (most - least || 1)), RETURN, 1);
     pen.font = `${11 * ratio}px system-ui, sans-serif`;
     pen.textAlign = "center";
     for (const [at, color] of gone) {

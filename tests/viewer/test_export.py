@@ -203,11 +203,16 @@ def test_a_click_selects_an_agent_and_shows_why_it_acts(page):
     assert text.startswith("Selected\nally 0")
     assert "Action\neast" in text
     rows = page.locator("#inspector table").first.inner_text().split("\n")
-    assert [row.split() for row in rows[1:]] == [["east", "2.25"], ["target", "1.00"], ["stop", "0.50"]]  # west is unavailable
+    assert [row.split() for row in rows[1:]] == [
+        ["east", "2.25"],
+        ["target:", "enemy", "1", "(</script>)", "1.00"],
+        ["stop", "0.50"],  # west is unavailable
+    ]
     assert page.locator("tr.chosen").inner_text().split() == ["east", "2.25"]
     assert "enemy 1 (</script>)\t75\t75" in text
     page.keyboard.press("Escape")
     assert "Click a unit" in page.inner_text("#inspector")
+    assert "ally 0\teast" in page.inner_text("#inspector")  # all actions
 
 
 def test_random_groups_split_values_into_two(page):

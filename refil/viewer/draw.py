@@ -16,7 +16,7 @@ from refil.storage import serialization
 from refil.viewer.encode import Clip
 
 GIF_PER_SECOND, FILM_PER_SECOND = 8, 16
-FILM_SIZE = 7.2  # inches of 100 pixels
+GIF_SIZE, FILM_SIZE = 4.0, 7.2  # inches of 100 pixels
 
 
 def picture(scene: Scene, path: Path) -> None:
@@ -33,7 +33,7 @@ def animation(clip: Clip, path: Path) -> None:
     from PIL import Image
 
     scenes = clip.scenes[:: max(1, round(clip.per_second / GIF_PER_SECOND))]
-    images = [Image.fromarray(pixels).convert("P", palette=Image.Palette.ADAPTIVE) for pixels in _pixels(scenes, 4)]
+    images = [Image.fromarray(pixels).convert("P", palette=Image.Palette.ADAPTIVE) for pixels in _pixels(scenes, GIF_SIZE)]
     content = io.BytesIO()
     images[0].save(content, "gif", save_all=True, append_images=images[1:], duration=1000 // GIF_PER_SECOND, loop=0)
     serialization.write_atomic(path, content.getvalue())

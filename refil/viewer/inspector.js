@@ -78,7 +78,7 @@ function describe(clip, shown, body, frame, view, change) {
   parts.push(element("h3", "Q-values of available actions"));
   const columns = view.groups ? views : views.slice(0, 1);
   const ordered = [...choices].sort((one, other) => (other[1] ?? 0) - (one[1] ?? 0));
-  const rows = ordered.map(([choice, ...values]) => [actionText(clip, shown, choice, frame), ...columns.map((_, at) => (values[at] ?? NaN).toFixed(2))]);
+  const rows = ordered.map(([choice, ...values]) => [actionText(clip, shown, choice, frame), ...columns.map((_, at) => values[at]?.toFixed(2) ?? "–")]);
   parts.push(table(["action", ...columns], rows, number => ordered[number][0] === action));
   if (views.length > 1) parts.push(groupsBox(view, change));
   parts.push(element("h3", heads ? "What it sees, and attention per head in %" : "What it sees"));

@@ -80,7 +80,7 @@ class Card:
     config: dict[str, Any]
     license: str = LICENSE
     sha256: str = ""
-    bytes: int = 0
+    size: int = 0  # bytes of the weights
 
     @classmethod
     def parse(cls, text: str, source: str) -> "Card":
@@ -106,7 +106,7 @@ class Card:
 
     def with_weights(self, content: bytes) -> "Card":
         """Return the card of a team whose weights are in a file of this content."""
-        return replace(self, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+        return replace(self, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
     def render(self) -> str:
         """Return the card as text, tasks with the lowest win rates first."""
@@ -117,7 +117,7 @@ class Card:
             f"  environment  {self.environment}",
             f"  method       {self.method}, {self.steps:,} steps, seed {self.seed}",
             f"  trained at   {self.commit}, in {self.run}",
-            f"  weights      {self.bytes / 1e6:.2f} MB, SHA-256 {self.sha256}",
+            f"  weights      {self.size / 1e6:.2f} MB, SHA-256 {self.sha256}",
             f"  license      {self.license}",
             f"  win rate     {self.evaluation.win_rate:.3f} ({low:.3f} to {high:.3f}, 95 % Wilson interval)",
             f"               {battles:,} greedy battles after the team was chosen, {self.evaluation.per_task} of each task:",

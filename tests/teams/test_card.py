@@ -26,7 +26,7 @@ def test_weights_are_those_of_the_card(name):
     card = teams.card(name)
     content = (teams.FOLDER / f"{name}.safetensors").read_bytes()
     assert hashlib.sha256(content).hexdigest() == card.sha256
-    assert len(content) == card.bytes < 1_000_000
+    assert len(content) == card.size < 1_000_000
     assert card.name == name
     assert card.license == "MIT"
     assert b"mixer" not in content[:20_000]  # names of arrays

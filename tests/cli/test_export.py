@@ -51,8 +51,9 @@ def same_actions(team: Team, folder: Path, episodes: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize(("method", "options"), all_but((NETWORKS[0], NETWORKS[2]), NETWORKS), ids=str)
-def test_an_exported_policy_chooses_the_actions_of_the_team(method, options, tmp_path):
+@pytest.mark.parametrize("network", all_but((NETWORKS[0], NETWORKS[2]), NETWORKS), ids=str)
+def test_an_exported_policy_chooses_the_actions_of_the_team(network, tmp_path):
+    method, options = network
     setup = configs.default("group_matching", method).with_options(ENV, {"size": 8, "heads": 2} | options).build()
     team = Team(setup.method.init(jax.random.key(0)), setup.env, method)
     # Weights of a random network are small: larger ones tell actions apart.

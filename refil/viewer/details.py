@@ -75,7 +75,7 @@ def details(env: Env, model: Any, trajectories: Trajectory) -> list[Details]:
     found = inspect_all(model, jax.tree.map(jnp.asarray, trajectories), jax.random.key(PARTITION_SEED))
     obs, q, weights, groups = jax.device_get(found)
     names = tuple(getattr(env, "action_names", ())) or tuple(f"action {number}" for number in range(env.spec.actions))
-    acting = obs.agent_present & obs.alive[..., : env.spec.agents]
+    acting = (obs.present & obs.alive)[..., : env.spec.agents]
     aimed_at = np.full(obs.present.shape, -1) if obs.targeting_action is None else obs.targeting_action
     results = []
     for number, valid in enumerate(np.asarray(trajectories.valid)):

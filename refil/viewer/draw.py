@@ -1,5 +1,6 @@
 """Drawings of scenes with matplotlib: pictures, animated GIFs, films, and the frames of a film as pictures."""
 
+import contextlib
 import io
 import math
 import shutil
@@ -63,12 +64,15 @@ def film(clip: Clip, path: Path) -> None:
     part = path.with_name(f".{path.name}.part.mp4")
     command = ["ffmpeg", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size}x{size}"]
     command += ["-r", str(clip.per_second), "-i", "-", "-pix_fmt", "yuv420p", "-r", str(FILM_PER_SECOND), str(part)]
-    pixels = b"".join(image.tobytes() for image in _pixels(clip.scenes, FILM_SIZE))
     try:
-        done = subprocess.run(command, input=pixels, capture_output=True, check=False)
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip().splitlines()
-            raise RefilError(f"ffmpeg cannot write {path}: {reason[-1] if reason else done.returncode}")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+            assert ffmpeg.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped, and says why
+                for image in _pixels(clip.scenes, FILM_SIZE):
+                    ffmpeg.stdin.write(image.tobytes())
+            reason = ffmpeg.communicate()[1].decode(errors="replace").strip().splitlines()
+        if ffmpeg.returncode:
+            raise RefilError(f"ffmpeg cannot write {path}: {reason[-1] if reason else ffmpeg.returncode}")
         with serialization.wrap_os_errors(path):
             part.replace(path)
     finally:

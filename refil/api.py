@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import stats
+from refil import stats, teams
 from refil.environment import Environment
 from refil.errors import RefilError
 from refil.hardware import Kernels
@@ -116,20 +116,13 @@ def train(
     return Run(config, Metrics(lines), teams, result.finished, path)
 
 
-def load(path: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
-    """Load a trained team from the folder of a run; of the first seed unless one is given.
+def load(name: str | Path, seed: int | None = None, *, trust: bool = False) -> Team:
+    """Load a trained team: one that ships with refil, such as "3-8sz" (`refil teams` lists them), or one from a run's folder.
 
-    With `trust` the code of the run's environment and method may run although somebody else wrote it: read it first.
+    A string without a path separator is the name of a team first. From a run, the model of the first seed is loaded unless one
+    is given. With `trust` the code of the run's environment and method may run although somebody else wrote it: read it first.
     """
-    run = run_dir.open_run(Path(path), trust)
-    if not run.seeds:
-        raise RefilError(f"{path} has no trained model yet")
-    seed = run.seeds[0] if seed is None else seed
-    if seed not in run.seeds:
-        raise RefilError(f"{path} has no model of seed {seed}; available: {', '.join(map(str, run.seeds))}")
-    setup = run.config.build()
-    model = run.load_model(seed, jax.eval_shape(setup.method.init, jax.random.key(0)))
-    return Team(jax.tree.map(jnp.asarray, model), setup.env, str(path), seed)
+    return teams.load_any(name, seed, trust)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from refil.errors import RefilError, list_choices
-from refil.nn.attention import Attention
-from refil.nn.layers import relu
-from refil.nn.utilities import entity_inputs, initial_state, step, team_policy, team_state
+from refil.nn import inspect
+from refil.nn.utilities import initial_state, step, team_policy, team_state
 from refil.rollout import epsilon_greedy, rollout, rollout_random_tasks, select
 from refil.training import devices, memory
 from refil.types import Env, Observation
@@ -79,12 +78,9 @@ class Team:
     def attention(self, obs: Observation, state: TeamState) -> Float[Array, "*batch heads agents entities"]:
         """Return how strongly each head of each agent attends to every entity."""
         utility = self.model.utility
-        encoder = getattr(utility, "encoder", None)
-        aggregator = getattr(encoder, "aggregator", None)
-        if encoder is None or not isinstance(aggregator, Attention):
+        if not inspect.has_attention(utility):
             raise RefilError(f"{type(utility).__name__} of {self.name} has no entity attention")
-        inputs = entity_inputs(self._complete(obs, self._started(obs, state)), utility.last_action_dim)
-        return aggregator.weights(relu(encoder.embed(inputs)), obs.visible)
+        return inspect.attention_weights(utility, self._complete(obs, self._started(obs, state)))
 
     def play(self, episodes: int = 1, task: str | None = None, seed: int = 0) -> list[Replay]:
         """Play episodes greedily and return them as replays, which a notebook shows as a page."""
@@ -102,8 +98,8 @@ class Team:
                 return rollout_random_tasks(self.env, policy, start, episodes, keys)
             return rollout(self.env, policy, start, jnp.full((1, episodes), self.env.task_names.index(task)), keys)
 
-        trajectories = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.run(self.env, run, models, keys))
-        return replays(self.env, trajectories)
+        trajectories = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.run(self.env, run, models, keys, quickly=True))
+        return replays(self.env, trajectories, self.model)
 
     def _started(self, obs: Observation, state: TeamState) -> TeamState:
         """Reset the state where an observation says that its episode starts."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.env import StarCraft
     from refil.envs.starcraft.sim.state import State
     from refil.types import Trajectory
+    from refil.viewer.export import Outputs
 
 HELP = f"""Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
@@ -55,7 +56,9 @@ class BattleArgs:
     ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
     html: Path | None = None  # Write a replay page of the first battles
     gif: Path | None = None  # Write an animation of the first battle
+    mp4: Path | None = None  # Write a film of the first battle; needs ffmpeg
     png: Path | None = None  # Write a picture of the middle of the first battle
+    frames: Path | None = None  # Folder for a picture of every game tick of the first battle
 
 
 def main(arguments: list[str]) -> None:
@@ -67,7 +70,8 @@ def main(arguments: list[str]) -> None:
         raise RefilError("--enemies needs --allies")
     from refil.viewer import export
 
-    export.check_paths(args.html, args.gif, args.png)
+    outputs = export.Outputs(args.html, args.gif, args.png, args.mp4, args.frames)
+    outputs.check()
     script = plugins.load(SCRIPTS, args.script)
     import jax
 
@@ -78,8 +82,10 @@ def main(arguments: list[str]) -> None:
     if args.ticks:
         print_ticks(env, play(env, first_states, keys, 1), slots)
         return
-    if args.html or args.gif or args.png:
-        write_replays(args, env, play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes)))
+    if outputs != export.Outputs():
+        write_replays(
+            outputs, env, play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes)), args.script
+        )
     print_summary(scripted.summary(env.env, battle_results(env, first_states, keys)), args)
 
 
@@ -174,20 +180,24 @@ def print_ticks(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: lis
         print(json.dumps({"tick": number, "units": units}))
 
 
-def write_replays(args: BattleArgs, env: "ScriptedStarCraft", trajectories: "Trajectory") -> None:
-    """Write the page, the animation and the picture that were asked for."""
+def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> None:
+    """Write the page, the animation, the film and the pictures that were asked for; rewards are those of whole steps."""
     import jax
 
     from refil.envs.starcraft.analysis import scripted
     from refil.envs.starcraft.reward import RESULT_NAMES
+    from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
     from refil.viewer import export
 
     results, clips = scripted.battle_results(env.env, trajectories), []
     for number, (result, length) in enumerate(zip(results.result.tolist(), results.length.tolist(), strict=True)):
         first = jax.tree.map(lambda leaf, number=number: leaf[number], results.first)
         scenes = [env.env.scene(state) for state in (first, *tick_states(env, trajectories, number))]
-        clips.append(export.Clip(f"{number + 1}: {RESULT_NAMES[result]} after {length} steps", scenes, TICKS_PER_SECOND))
-    print("\n".join(export.write(clips, args.html, args.gif, args.png)))
+        rewards = [0.0] * (length * TICKS_PER_STEP)
+        rewards[TICKS_PER_STEP - 1 :: TICKS_PER_STEP] = trajectories.rewards[number, :length].tolist()
+        title = f"{number + 1}: {RESULT_NAMES[result]} after {length} steps"
+        clips.append(export.Clip(title, scenes, TICKS_PER_SECOND, tuple(rewards)))
+    print("\n".join(export.write(clips, outputs, labels=(Path(script).stem,))))
 
 
 def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:

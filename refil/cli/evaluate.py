@@ -1,7 +1,7 @@
-"""Evaluate the saved models of a run with greedy actions: a fresh evaluation, apart from those made during training."""
+"""Evaluate a trained team or the saved models of a run with greedy actions, apart from the evaluations during training."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EvaluateArgs:
-    """The run to evaluate, and how."""
+    """The team or the run to evaluate, and how."""
 
-    run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
+    run: Annotated[str, tyro.conf.Positional]  # Team that ships with refil (see 'refil teams'), or folder of a run
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
     tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (default: those of training)
@@ -40,7 +40,12 @@ def main(arguments: list[str]) -> None:
     args = settings.from_command_line(EvaluateArgs, arguments, "refil evaluate", __doc__)
     if args.by_task and args.best:
         raise RefilError("--by-task evaluates all seeds and --best one of them; give one of the two")
-    run = run_dir.open_run(args.run, args.trust)
+    from refil import teams
+
+    if (team := teams.find(args.run)) is not None:
+        _evaluate_team(team, args)
+        return
+    run = run_dir.open_run(Path(args.run), args.trust)
     run.config.configure()
     setup = run.config.build()
     if args.env or args.tasks:
@@ -57,6 +62,35 @@ def main(arguments: list[str]) -> None:
 def _where(args: EvaluateArgs) -> str:
     where = f"{args.run}" if args.env is None else f"{args.run} in {args.env}"
     return where if args.tasks is None else f"{where}, tasks {args.tasks}"
+
+
+def _evaluate_team(name: str, args: EvaluateArgs) -> None:
+    """Evaluate a team that ships with refil, and print its card's win rates for comparison."""
+    from refil import api, teams
+
+    if args.best:
+        raise RefilError(f"--best chooses among the seeds of a run; {name} is a single team")
+    config = teams.config(name)
+    config.configure()
+    card, team = teams.card(name).evaluation, teams.load(name)
+    if args.env or args.tasks:
+        from refil.training import transfer
+
+        team = replace(team, env=transfer.build_env(config, args.env, args.tasks))
+    with ProgressBar() as progress:
+        progress.phase(f"compiling and playing {args.episodes} episodes{' of every task' if args.by_task else ''}")
+        played = api.evaluate(team, episodes=args.episodes, by_task=args.by_task, seed=args.seed)
+    if args.json:
+        print(json.dumps(asdict(played)))
+        return
+    on_card = card.task_rates() | ({} if args.env or args.tasks else {"all tasks": (card.win_rate, card.ci95)})
+    print(f"{_where(args)}: fresh evaluation, {args.episodes:,} greedy episodes{' of every task' if args.by_task else ''}")
+    print(f"  {'task':<24} win rate   interval         on its card   return   length")
+    ordered = sorted((played.by_task or {}).items(), key=lambda item: -item[1].win_rate)
+    for task, row in [*ordered, ("all tasks", played)]:
+        known = f"{on_card[task][0]:13.3f}" if task in on_card else f"{'-':>13}"
+        rate = f"{row.win_rate:8.3f}   {row.ci95[0]:.3f} to {row.ci95[1]:.3f} {known}"
+        print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f}")
 
 
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:

@@ -148,10 +148,8 @@ def _write_replay(run: RunDir) -> None:
 
     with ProgressBar() as progress:
         progress.phase(f"compiling and playing {REPLAYED} episodes for {run_dir.REPLAY}")
-        replays = api.load(run.path).play(REPLAYED)
-        written = export.write(
-            [replay.clip(number) for number, replay in enumerate(replays, start=1)], run.path / run_dir.REPLAY
-        )
+        clips = [replay.clip(number) for number, replay in enumerate(api.load(run.path).play(REPLAYED), start=1)]
+        written = export.write(clips, export.Outputs(run.path / run_dir.REPLAY))
     print("\n".join(written))
 
 

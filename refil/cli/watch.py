@@ -1,8 +1,9 @@
-"""Show episodes of a trained team as a page that plays in a browser, as an animation or as a picture."""
+"""Show episodes of a trained team as a page that plays in a browser, as an animation, a film or pictures."""
 
+import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -11,15 +12,22 @@ from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage.progress import ProgressBar
 
+if TYPE_CHECKING:
+    from refil.viewer.replay import Replay
+
 
 @dataclass(frozen=True)
 class WatchArgs:
-    """The team to watch, and the files to write."""
+    """The team to watch, and the files to write; without any, a page named after the team in the current folder."""
 
-    run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
+    run: Annotated[str, tyro.conf.Positional]  # Team that ships with refil (see 'refil teams'), or folder of a run
     html: Path | None = None  # File for a page that plays all episodes in a browser
     gif: Path | None = None  # File for an animation of the first episode
+    mp4: Path | None = None  # File for a film of the first episode; needs ffmpeg
     png: Path | None = None  # File for a picture of the middle of the first episode
+    frames: Path | None = None  # Folder for a picture of every step of the first episode
+    compare: str | None = None  # Another team or run, which plays the same episodes next to the first one on the page
+    open: bool = False  # Open the page in the browser
     episodes: PositiveInt = 5  # Number of episodes to play greedily
     task: str | None = None  # Name of the task to play (None: random tasks)
     seed: NonNegativeInt = 0  # Seed of the episodes
@@ -30,19 +38,39 @@ class WatchArgs:
 def main(arguments: list[str]) -> None:
     """Play episodes and write them to files."""
     args = settings.from_command_line(WatchArgs, arguments, "refil watch", __doc__)
-    if not (args.html or args.gif or args.png):
-        raise RefilError("choose what to write: --html FILE, --gif FILE or --png FILE")
-    from refil import api
-    from refil.storage import run_dir
     from refil.viewer import export
 
-    export.check_paths(args.html, args.gif, args.png)
-    run_dir.open_run(args.run, args.trust).config.configure()
-    team = api.load(args.run, args.model, trust=args.trust)
+    nothing = not (args.html or args.gif or args.mp4 or args.png or args.frames)
+    html = Path(f"{Path(args.run).resolve().name}.html") if nothing else args.html
+    outputs = export.Outputs(html, args.gif, args.png, args.mp4, args.frames)
+    outputs.check()
+    if args.compare is not None and html is None:
+        raise RefilError("--compare shows two teams on a page; give --html FILE")
+    from refil import teams
+
+    teams.config_of(args.run, args.trust).configure()
     with ProgressBar() as progress:
-        progress.phase(f"compiling and playing {args.episodes} episode{'s' if args.episodes > 1 else ''}")
-        replays = team.play(args.episodes, args.task, args.seed)
+        clips, names = [], [args.run, *([args.compare] if args.compare is not None else [])]
+        for name in names:
+            progress.phase(f"compiling and playing {args.episodes} episode{'s' if args.episodes > 1 else ''} of {name}")
+            replays = _play(name, args, args.model if name == args.run else None)
+            clips.append([replay.clip(number) for number, replay in enumerate(replays, start=1)])
         progress.phase("writing")
-        clips = [replay.clip(number) for number, replay in enumerate(replays, start=1)]
-        written = export.write(clips, args.html, args.gif, args.png)
+        compared = clips[1] if args.compare is not None else None
+        written = export.write(clips[0], outputs, compared, tuple(Path(name).name for name in names))
     print("\n".join(written))
+    if args.open and html is not None:
+        webbrowser.open(html.resolve().as_uri())
+
+
+def _play(name: str, args: WatchArgs, model: int | None) -> "list[Replay]":
+    from refil import teams
+
+    team = teams.load_any(name, model, args.trust)
+    if name != args.run:
+        other, own = (teams.config_of(each, args.trust).env for each in (name, args.run))
+        if (other.name, other.options) != (own.name, own.options):
+            raise RefilError(
+                f"{name} plays {other.name} and {args.run} plays {own.name}; only teams of one environment compare"
+            )
+    return team.play(args.episodes, args.task, args.seed)

@@ -10,13 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from refil.errors import RefilError
-from refil.scene import Circle, Line, Scene
+from refil.scene import Area, Circle, LegendEntry, Level, Scene
 from refil.settings import PositiveInt, UnitFloat
 from refil.types import Env, EnvDefaults, Observation, Outcome, Spec
 
 STEP_COST = 0.1
 MATCH_REWARD = 2.5
 COLORS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # of groups
+CELL, OCCUPIED, MATCHED = "#334155", "#3f4f69", "#facc15"  # colors of cells and of the timeline
+INSIDE, OUTSIDE, ARC, PER_ROW = 4.0, 10.5, 8, 4  # of the drawing: radii of the ring, edges of a cell's arc, agents in a row
 ACTIONS = ("back", "stay", "forward")  # moves along the ring
 
 DEFAULTS = EnvDefaults(
@@ -111,16 +113,48 @@ class GroupMatching:
         )
 
     def scene(self, state: State) -> Scene:
-        """Draw cells as directions from the center, and agents of one cell behind each other in their group's color."""
-        cells, circles = np.asarray(state.cell), []
-        for agent, (cell, group) in enumerate(zip(cells, np.asarray(state.group), strict=True)):
-            angle = 2 * math.pi * int(cell) / self.config.cells
-            radius = 3.0 + 0.9 * int((cells[:agent] == cell).sum())
-            position = 12 + radius * math.sin(angle), 12 + radius * math.cos(angle)
-            circles.append(Circle(f"agent {agent}", *position, 0.4, COLORS[int(group) % len(COLORS)], str(agent)))
-        angles = [2 * math.pi * cell / self.config.cells for cell in range(self.config.cells)]
-        lines = [Line(12, 12, 12 + 2.4 * math.sin(angle), 12 + 2.4 * math.cos(angle), "#475569") for angle in angles]
-        return Scene(24, 24, circles, lines, f"{int(self.num_matched(state))} of {self.config.groups} groups matched")
+        """Draw a ring of cells, with the agents of a cell side by side in their groups' colors."""
+        cells, groups = np.asarray(state.cell), np.asarray(state.group)
+        circles = [self._circle(agent, cells, int(group)) for agent, group in enumerate(groups)]
+        matched = int(self.num_matched(state))
+        legend = [LegendEntry(f"group {group}", COLORS[group % len(COLORS)]) for group in sorted({*groups.tolist()})]
+        return Scene(
+            width=24,
+            height=24,
+            circles=circles,
+            note=f"{matched} of {self.config.groups} groups matched",
+            areas=[self._cell(cell, bool((cells == cell).any())) for cell in range(self.config.cells)],
+            legend=(*legend, LegendEntry("cell of the ring", CELL, None)),
+            levels=(Level("groups matched", matched / self.config.groups, MATCHED),),
+        )
+
+    def _circle(self, agent: int, cells: np.ndarray, group: int) -> Circle:
+        """Draw an agent: in its cell, agents fill rows of four from the outside."""
+        width = 2 * math.pi / self.config.cells
+        row, column = divmod(int((cells[:agent] == cells[agent]).sum()), PER_ROW)
+        in_row = min(PER_ROW, int((cells == cells[agent]).sum()) - row * PER_ROW)
+        angle = (int(cells[agent]) + (column - (in_row - 1) / 2) / (PER_ROW + 1)) * width
+        rows = math.ceil(self.config.agents / PER_ROW)
+        distance = OUTSIDE - 1 - row * min(1.5, (OUTSIDE - INSIDE - 1.5) / rows)
+        return Circle(
+            name=f"agent {agent}",
+            x=12 + distance * math.sin(angle),
+            y=12 + distance * math.cos(angle),
+            radius=min(0.6, 0.45 * distance * width / (PER_ROW + 1)),
+            color=COLORS[group % len(COLORS)],
+            label=str(agent),
+            entity=agent,
+            kind=f"agent of group {group}",
+            values=(("cell", int(cells[agent])), ("group", group)),
+        )
+
+    def _cell(self, cell: int, occupied: bool) -> Area:
+        width = 2 * math.pi / self.config.cells
+        angles = [(cell - 0.48 + 0.96 * part / ARC) * width for part in range(ARC + 1)]
+        arcs = [(OUTSIDE, angle) for angle in angles] + [(INSIDE, angle) for angle in reversed(angles)]
+        corners = tuple((12 + radius * math.sin(angle), 12 + radius * math.cos(angle)) for radius, angle in arcs)
+        at = 12 + (INSIDE - 1) * math.sin(cell * width), 12 + (INSIDE - 1) * math.cos(cell * width)
+        return Area(corners, OCCUPIED if occupied else CELL, str(cell), at)
 
     def _features(self, state: State) -> Float[Array, "agents features"]:
         blocks = (

@@ -132,7 +132,7 @@ def read_text(path: Path) -> str:
 
 def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
     """Write a pytree of arrays and metadata to one file, with a checksum over both."""
-    arrays = _named_leaves(jax.device_get(tree))
+    arrays = named_leaves(jax.device_get(tree))
     metadata = metadata | {"checksum": checksum(arrays, metadata)}
     # The safetensors format stores several metadata entries in no fixed order; a single one makes files reproducible.
     write_atomic(path, to_bytes(arrays, {FORMAT: json.dumps(metadata, sort_keys=True)}))
@@ -175,14 +175,14 @@ def read_arrays(
     arrays, metadata = read_raw(path)
     if verify is not None:
         verify(metadata)
-    for name, leaf in _named_leaves(like).items():
+    for name, leaf in named_leaves(like).items():
         found = arrays.get(name)
         if found is None or found.shape != leaf.shape or found.dtype != leaf.dtype:
             actual = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
             raise RefilError(f"{path} does not match the run: it has {actual} for {name}, not {leaf.dtype}{list(leaf.shape)}")
         if finite is not None and name.startswith(finite):
             _check_finite(path, name, found)
-    leaves = [arrays[name] for name in _named_leaves(like)]
+    leaves = [arrays[name] for name in named_leaves(like)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), metadata
 
 
@@ -201,7 +201,8 @@ def _check_finite(path: Path, name: str, array: np.ndarray) -> None:
         raise RefilError(f"{path} cannot be used: {name} has numbers that are not finite")
 
 
-def _named_leaves(tree: PyTree) -> dict[str, Any]:
+def named_leaves(tree: PyTree) -> dict[str, Any]:
+    """Return the leaves of a pytree by their paths, as they are named in files."""
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 

@@ -118,9 +118,9 @@ class Uncompiled:
         return self
 
 
-def program(env: Env, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """Apply `jit` to a function that plays episodes, unless compiled programs cannot play the environment."""
-    return Uncompiled(function) if is_hosted(env) else jit(function)
+def program(env: Env, function: Callable[..., PyTree], quickly: bool = False) -> Callable[..., PyTree]:
+    """Apply `jit` or `jit_quickly` to a function that plays, unless compiled programs cannot play the environment."""
+    return Uncompiled(function) if is_hosted(env) else (jit_quickly if quickly else jit)(function)
 
 
 def compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
@@ -155,9 +155,9 @@ def _compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
         return [each.result() for each in started]
 
 
-def run(env: Env, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+def run(env: Env, function: Callable[..., PyTree], *arguments: PyTree, quickly: bool = False) -> PyTree:
     """Compile a function that plays episodes, call it once, and return its results as NumPy arrays."""
-    (compiled,) = compile_all((program(env, function), *arguments))
+    (compiled,) = compile_all((program(env, function, quickly), *arguments))
     return jax.device_get(compiled(*arguments))
 
 

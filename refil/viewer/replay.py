@@ -2,12 +2,14 @@
 
 import html
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
 from refil.scene import Scene
 from refil.types import Env, Trajectory
 from refil.viewer import export
+from refil.viewer.details import Details, details
 
 STEPS_PER_SECOND = 4.0
 
@@ -20,6 +22,8 @@ class Replay:
     won: bool
     episode_return: float
     scenes: list[Scene]
+    rewards: tuple[float, ...] = ()
+    details: Details | None = None
 
     @property
     def length(self) -> int:
@@ -29,15 +33,17 @@ class Replay:
     def clip(self, number: int = 1) -> export.Clip:
         """Return the clip for a replay page."""
         result = "won" if self.won else "not won"
-        return export.Clip(f"{number}: {self.task}, {result} after {self.length} steps", self.scenes, STEPS_PER_SECOND)
+        title = f"{number}: {self.task}, {result} after {self.length} steps"
+        return export.Clip(title, self.scenes, STEPS_PER_SECOND, self.rewards, smooth=True, details=self.details)
 
     def _repr_html_(self) -> str:
         page = html.escape(export.page([self.clip()]), quote=True)
-        return f'<iframe srcdoc="{page}" width="100%" height="620" style="border:0"></iframe>'
+        return f'<iframe srcdoc="{page}" width="100%" height="720" style="border:0"></iframe>'
 
 
-def replays(env: Env, trajectories: Trajectory) -> list[Replay]:
-    """Turn recorded episodes, with one leading axis, into replays."""
+def replays(env: Env, trajectories: Trajectory, model: Any = None) -> list[Replay]:
+    """Turn recorded episodes, with one leading axis, into replays; with details if the model that played them is given."""
+    inspected = None if model is None else details(env, model, trajectories)
     scene, found = getattr(env, "scene", None), []
     assert scene is not None
     for number, valid in enumerate(trajectories.valid):
@@ -49,6 +55,8 @@ def replays(env: Env, trajectories: Trajectory) -> list[Replay]:
                 won=bool(trajectories.won[number]),
                 episode_return=float(trajectories.rewards[number][valid].sum()),
                 scenes=[scene(state) for state in states],
+                rewards=tuple(trajectories.rewards[number][valid].tolist()),
+                details=None if inspected is None else inspected[number],
             )
         )
     return found

@@ -15,6 +15,14 @@ def test_a_page_shows_episodes_of_the_chosen_model(refil, run, tmp_path):
     assert "agent 0" in page.read_text()
 
 
+def test_without_a_file_a_page_is_named_after_the_run(refil, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, code = refil("watch", str(run.path), "--episodes", "1", "--compare", str(run.path))
+    assert code == 0
+    text = (tmp_path / f"{run.path.name}.html").read_text()
+    assert text.count("group_matching, ") == 2  # two policies from the same start
+
+
 @pytest.mark.slow
 def test_the_given_task_is_played(refil, untrained_team, tmp_path):
     team, page = untrained_team("3-8sz"), tmp_path / "page.html"
@@ -26,7 +34,10 @@ def test_the_given_task_is_played(refil, untrained_team, tmp_path):
 
 
 def test_bad_arguments_are_refused(refil, run, tmp_path):
-    assert "choose what to write" in refil("watch", str(run.path))[1]
+    assert "no team and no folder" in refil("watch", "nothing")[1]
+    assert (
+        "--compare shows two teams on a page" in refil("watch", str(run.path), "--png", "x.png", "--compare", str(run.path))[1]
+    )
     assert "has no model of seed 7; available: 0, 1" in refil("watch", str(run.path), "--png", "x.png", "--model", "7")[1]
     assert refil("watch", str(tmp_path), "--png", "x.png")[2] == 2
 

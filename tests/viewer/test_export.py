@@ -4,12 +4,15 @@ import json
 import math
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refil.scene import Circle, Line, Scene
 from refil.viewer import export
+from refil.viewer.details import Details
 from refil.viewer.export import Clip
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -27,9 +30,9 @@ def clip(title: str, frames: int = 40) -> Clip:
     """Return a clip in which a unit moves east and another one disappears halfway."""
     scenes = []
     for frame in range(frames):
-        bodies = [Circle("ally 0", 2 + 0.1 * frame, 8, 0.5, "#0000ff", "s", 0.0, ((1 - frame / frames, "#00ff00"),))]
+        bodies = [Circle("ally 0", 2 + 0.1 * frame, 8, 0.5, "#0000ff", "s", 0.0, ((1 - frame / frames, "#00ff00"),), entity=0)]
         if frame < frames // 2:
-            bodies.append(Circle("enemy 1", 10, 8, 0.5, "#ff0000", "</script>"))
+            bodies.append(Circle("enemy 1", 10, 8, 0.5, "#ff0000", "</script>", entity=1))
         scenes.append(Scene(16, 16, bodies, [Line(0, 0, 16, 16, "#ffff00")], f"step {frame}"))
     return Clip(title, scenes, 40.0)
 
@@ -46,20 +49,57 @@ def browser():
         yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
 
+def details(steps: int) -> Details:
+    """Return details of one agent that sees itself and the other body, until that disappears, and always goes east."""
+    visible = np.ones((steps, 1, 2), bool)
+    visible[steps // 2 :, :, 1] = False
+    return Details(
+        actions=np.ones((steps, 1), int),
+        acting=np.ones((steps, 1), bool),
+        available=np.array([[[True, True, False, True]]] * steps),
+        visible=visible,
+        aimed_at=np.array([[-1, 3]] * steps),
+        q=np.tile(np.array([[0.5, 2.25, 9.0, 1.0]]), (3, steps, 1, 1)) + np.arange(3)[:, None, None, None],
+        attention=np.tile(np.array([[0.25, 0.75]]), (steps, 2, 1, 1)),
+        groups=np.array([0, 1]),
+        action_names=("stop", "east", "west", "target"),
+    )
+
+
+def open_page(browser, path, size=None):
+    opened = browser.new_context(offline=True, viewport=size).new_page()
+    opened.errors, opened.requests = [], []
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    opened.on("console", lambda message: opened.errors.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    opened.goto(f"{path.as_uri()}#paused")
+    return opened
+
+
 @pytest.fixture
 def page(browser, tmp_path):
     path = tmp_path / "page.html"
-    export.write([clip("first"), clip("second", 10)], path, None, None)
-    context = browser.new_context(offline=True)
-    opened, errors, requests = context.new_page(), [], []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    opened.on("request", lambda request: requests.append(request.url))
-    opened.goto(path.as_uri())
+    first = replace(clip("first"), rewards=(0.0, 1.0, *[0.5] * 37), details=details(39))
+    export.write([first, clip("second", 10)], export.Outputs(path))
+    opened = open_page(browser, path)
     yield opened
-    assert errors == []
-    assert requests == [path.as_uri()]  # nothing is fetched from anywhere
-    context.close()
+    assert opened.errors == []
+    assert [url.partition("#")[0] for url in opened.requests] == [path.as_uri()]  # nothing is fetched from anywhere
+    opened.context.close()
+
+
+def color_at(page, x: float, y: float, pane: int = 0) -> list[int]:
+    """Return the color that a pane shows at a point of the plane."""
+    left, top = f"({x} - camera.left) * camera.scale", f"canvas.height - ({y} - camera.bottom) * camera.scale"
+    pixel = f"pen.getImageData(Math.round({left}), Math.round({top}), 1, 1).data"
+    return page.evaluate(f"(({{ camera, canvas, pen }}) => [...{pixel}])(panes[{pane}])")[:3]
+
+
+def click_at(page, x: float, y: float) -> None:
+    left = f"({x} - camera.left) * camera.scale / canvas.width * canvas.clientWidth"
+    top = f"(canvas.height - ({y} - camera.bottom) * camera.scale) / canvas.height * canvas.clientHeight"
+    place = page.evaluate(f"(({{ camera, canvas }}) => ({{ x: {left}, y: {top} }}))(panes[0])")
+    page.locator(".pane canvas").first.click(position=place)
 
 
 def test_the_page_loads_and_lists_the_episodes(page):
@@ -68,9 +108,23 @@ def test_the_page_loads_and_lists_the_episodes(page):
     assert page.inner_text("#note") == "step 0"
 
 
-def test_the_page_draws(page):
-    colors = "[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]"
-    assert page.evaluate(colors)[:3] == [0, 0, 255]
+def test_a_page_starts_by_itself(browser, tmp_path):
+    path = tmp_path / "page.html"
+    export.write([clip("first")], export.Outputs(path))
+    opened = browser.new_context(offline=True).new_page()
+    opened.goto(path.as_uri())
+    opened.wait_for_function("shown.frame > 2")
+    opened.context.close()
+
+
+def test_the_page_draws_and_follows(page):
+    assert color_at(page, 1.7, 7.75) == [0, 0, 255]
+    wide = page.evaluate("panes[0].camera.scale")
+    page.keyboard.press("f")
+    assert page.evaluate("panes[0].camera.scale") < wide
+    assert color_at(page, 1.7, 7.75) == [0, 0, 255]
+    page.click("#follow")
+    assert page.evaluate("panes[0].camera.scale") == wide
 
 
 def test_the_page_plays_to_the_end_and_pauses(page):
@@ -78,6 +132,7 @@ def test_the_page_plays_to_the_end_and_pauses(page):
     assert page.inner_text("#play") == "Pause"
     page.wait_for_function("shown.frame === 39")
     assert page.inner_text("#play") == "Play"
+    page.select_option("#speed", "0.25")  # slowly, for busy machines
     page.click("#play")  # from the start again
     page.wait_for_function("shown.frame > 2 && shown.frame < 39")
     page.click("#play")
@@ -104,14 +159,26 @@ def test_a_unit_that_dies_disappears(page):
     page.locator("#scrub").fill("30")
     assert page.evaluate("shown.names") == ["ally 0"]
     assert page.inner_text("#note") == "step 30"
+    assert page.evaluate("history_(clips()[0]).gone") == [[20, "#ff0000", "enemy 1"]]
     page.locator("#scrub").fill("5")
     assert "enemy 1" in page.evaluate("shown.names")
+
+
+def test_the_timeline_seeks_and_shows_reward_and_return(page):
+    box = page.locator("#timeline").bounding_box()
+    page.mouse.click(box["x"] + 4 + (box["width"] - 8) * 2 / 39, box["y"] + 30)
+    assert page.evaluate("shown.frame") == 2
+    assert page.inner_text("#numbers").split("■")[1:] == [" reward 1.00\n", " return 1.00"]
 
 
 def test_another_episode_can_be_chosen(page):
     page.click("#list button:nth-child(2)")
     assert page.get_attribute("#scrub", "max") == "9"
     assert page.evaluate("shown.frame") == 0
+    page.keyboard.press("p")
+    assert page.evaluate("shown.episode") == 0
+    page.keyboard.press("n")
+    assert page.evaluate("shown.episode") == 1
 
 
 def test_keys_step_and_play(page):
@@ -119,12 +186,98 @@ def test_keys_step_and_play(page):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("shown.frame") == 1
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("shown.frame") == 11
+    page.keyboard.press("End")
+    assert page.evaluate("shown.frame") == 39
+    page.keyboard.press("Home")
+    assert page.evaluate("shown.frame") == 0
+    page.keyboard.press("]")
+    assert page.input_value("#speed") == "2"
     page.keyboard.press(" ")
     assert page.inner_text("#play") == "Pause"
 
 
+def test_a_click_selects_an_agent_and_shows_why_it_acts(page):
+    click_at(page, 2, 8)
+    text = page.inner_text("#inspector")
+    assert text.startswith("Selected\nally 0")
+    assert "Action\n\neast\n" in text
+    rows = page.locator("#inspector table").first.inner_text().split("\n")
+    assert [row.split() for row in rows[1:]] == [
+        ["east", "2.25"],
+        ["target:", "enemy", "1", "(</script>)", "1.00"],
+        ["stop", "0.50"],  # west is unavailable
+    ]
+    assert page.locator("tr.chosen").inner_text().split() == ["east", "2.25"]
+    assert "enemy 1 (</script>)\t75\t75" in text
+    page.keyboard.press("Escape")
+    assert "Click a unit" in page.inner_text("#inspector")
+    assert "ally 0\teast" in page.inner_text("#inspector")  # all actions
+
+
+def test_random_groups_split_values_into_two(page):
+    page.keyboard.press("u")
+    page.check("#groups")
+    rows = page.locator("#inspector table").first.inner_text().split("\n")
+    assert rows[0].split("\t") == ["action", "all it sees", "within its group", "across groups"]
+    assert rows[1].split() == ["east", "2.25", "3.25", "4.25"]
+    page.select_option("#head", "1")
+    assert page.evaluate("shown.head") == 1
+    page.keyboard.press("g")
+    assert not page.is_checked("#groups")
+
+
+def test_an_agent_sees_less_when_a_unit_is_gone(page):
+    page.keyboard.press("u")
+    page.locator("#scrub").fill("30")
+    assert "enemy 1" not in page.inner_text("#inspector")
+
+
+def test_the_shown_picture_can_be_saved(page):
+    with page.expect_download() as download:
+        page.click("#save")
+    assert download.value.suggested_filename == "episode_1_frame_0.png"
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_policies_play_side_by_side(browser, tmp_path):
+    path = tmp_path / "page.html"
+    export.write([clip("long")], export.Outputs(path), [clip("short", 10)], ("one", "other"))
+    opened = open_page(browser, path)
+    assert opened.locator(".pane p").all_inner_texts() == ["one · long", "other · short"]
+    opened.keyboard.press("End")
+    assert opened.inner_text("#note") == "step 39 · step 9"
+    assert color_at(opened, 2.6, 7.75, pane=1) == [0, 0, 255]  # where its last frame is
+    assert opened.errors == []
+    opened.context.close()
+
+
+@pytest.mark.parametrize("size", [{"width": 1400, "height": 800}, {"width": 390, "height": 800}], ids=["wide", "narrow"])
+def test_nothing_overlaps_or_is_cut_off_at_the_side(browser, tmp_path, size):
+    path = tmp_path / "page.html"
+    export.write([clip("first"), clip("second", 10)], export.Outputs(path))
+    opened = open_page(browser, path, size)
+    parts = [opened.locator(f"#{name}").bounding_box() for name in ("stage", "transport", "side")]
+    for number, one in enumerate(parts):
+        assert one["x"] >= 0
+        assert one["x"] + one["width"] <= size["width"]
+        for other in parts[number + 1 :]:
+            apart = one["x"] + one["width"] <= other["x"] or one["y"] + one["height"] <= other["y"]
+            assert apart or other["y"] + other["height"] <= one["y"]
+    assert parts[0]["height"] > 200
+    opened.context.close()
+
+
 def test_text_in_a_scene_cannot_break_the_page():
     assert export.page([clip("x")]).count("</script>") == 2
+
+
+def test_a_page_needs_nothing_else():
+    text = export.page([clip("x")])
+    assert "/*STYLE*/" not in text
+    assert "/*SCRIPT*/" not in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
 @pytest.mark.parametrize("title", ["<!--<script>", "</script><b>", "a & b\u2028", "\ud800"])
@@ -132,7 +285,7 @@ def test_any_title_leaves_the_page_intact(title):
     text = export.page([clip(title)])
     content = text.partition('type="application/json">')[2].partition("</script>")[0]
     assert not set("<>&\u2028") & set(content)
-    assert json.loads(content)[0]["title"] == title
+    assert json.loads(content)["episodes"][0][0]["title"] == title
 
 
 def broken(title: str) -> Clip:
@@ -153,24 +306,10 @@ def test_numbers_that_are_not_finite_become_null():
 
 def test_bodies_without_a_position_do_not_blank_the_page(browser, tmp_path):
     path = tmp_path / "page.html"
-    export.write([broken("<!--<script>")], path, tmp_path / "film.gif", tmp_path / "picture.png")
-    opened, errors = browser.new_context(offline=True).new_page(), []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.goto(path.as_uri())
+    export.write([broken("<!--<script>")], export.Outputs(path, tmp_path / "film.gif", tmp_path / "picture.png"))
+    opened = open_page(browser, path)
     assert opened.locator("#list button").all_inner_texts() == ["<!--<script>"]
-    assert opened.evaluate("[...pen.getImageData(Math.round((2 / 16) * 900) - 15, 450, 1, 1).data]")[:3] == [0, 0, 255]
+    assert color_at(opened, 1.7, 7.75) == [0, 0, 255]
     opened.keyboard.press("ArrowRight")
     assert opened.inner_text("#note") == "step 1"
-    assert errors == []
-
-
-def test_animations_and_pictures_show_the_scenes(tmp_path: Path):
-    from PIL import Image
-
-    export.write([clip("x")], None, tmp_path / "film.gif", tmp_path / "picture.png")
-    with Image.open(tmp_path / "film.gif") as film:
-        assert film.n_frames == 8
-    with Image.open(tmp_path / "picture.png") as picture:
-        assert picture.size == (600, 600)
-        # Red is gone by the middle, blue is there: at x = 4 of 16 in the lower half of a body of radius 0.5.
-        assert picture.convert("RGB").getpixel((round(4 / 16 * 600), round(600 * (1 - 7.7 / 16)))) == (0, 0, 255)
+    assert opened.errors == []

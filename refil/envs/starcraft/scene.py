@@ -4,20 +4,22 @@ import math
 
 import numpy as np
 
+from refil.envs.starcraft.sim.rules import SIGHT_RANGE, TARGET_RANGE
 from refil.envs.starcraft.sim.state import Game, State
 from refil.envs.starcraft.sim.unit import Unit, single_target
-from refil.scene import Circle, Line, Scene
+from refil.scene import Circle, LegendEntry, Level, Line, Scene
 
 ALLY, ENEMY, EDGE = "#3b82f6", "#ef4444", "#475569"
 HEALTH, SHIELD, ENERGY = "#22c55e", "#38bdf8", "#c084fc"
 ATTACK, SPLASH, HEALING = "#fde047", "#fb923c", "#86efac"
+PLAIN = "#cbd5e1"  # of shapes in the legend
 FLASH = 3  # ticks for which an attack stays visible
+FIELDS = ("unit_type", "tag", "x", "y", "health", "shield", "energy", "target", "cooldown")
 
 
 def scene(state: State, game: Game) -> Scene:
     """Return a drawing of one timestep."""
-    names = ("unit_type", "x", "y", "health", "shield", "energy", "target", "cooldown")
-    arrays = {name: np.asarray(getattr(state, name)) for name in names}
+    arrays = {name: np.asarray(getattr(state, name)) for name in FIELDS}
     circles, lines = [], []
     for slot in np.flatnonzero(arrays["health"] > 0).tolist():
         unit = game.table.units[arrays["unit_type"][slot]]
@@ -26,28 +28,69 @@ def scene(state: State, game: Game) -> Scene:
     arena = game.arena
     for y in {arena.south, arena.north} - {0.0, arena.size}:
         lines.append(Line(0.0, y, arena.size, y, EDGE))
-    return Scene(arena.size, arena.size, circles, lines, f"step {int(state.time)}")
+    note, legend, levels = f"step {int(state.time)}", _legend(arrays["unit_type"], game), _levels(arrays, game)
+    return Scene(arena.size, arena.size, circles, lines, note, legend=legend, levels=levels)
 
 
 def _circle(slot: int, unit: Unit, arrays: dict[str, np.ndarray], game: Game) -> Circle:
-    x, y, target = arrays["x"][slot], arrays["y"][slot], arrays["target"][slot]
-    bars = [(arrays["health"][slot] / unit.max_health, HEALTH)]
-    if unit.max_shield:
-        bars.append((arrays["shield"][slot] / unit.max_shield, SHIELD))
-    if unit.max_energy:
-        bars.append((arrays["energy"][slot] / unit.max_energy, ENERGY))
+    now = {name: float(arrays[name][slot]) for name in FIELDS}
+    x, y, target = now["x"], now["y"], arrays["target"][slot]
+    stats = [("health", unit.max_health, HEALTH), ("shield", unit.max_shield, SHIELD), ("energy", unit.max_energy, ENERGY)]
+    stats = [(name, limit, color) for name, limit, color in stats if limit]
+    values: list[tuple[str, int | float | str]] = [(name, f"{now[name]:.0f} of {limit:.0f}") for name, limit, _ in stats]
+    if unit.attack_period:
+        values.append(("cooldown", f"{now['cooldown']:.0f} of {unit.attack_period:.0f} ticks"))
     facing = None if target < 0 else math.atan2(arrays["y"][target] - y, arrays["x"][target] - x)
     team = "ally" if slot < game.num_allies else "enemy"
     return Circle(
         name=f"{team} {slot}",
-        x=float(x),
-        y=float(y),
+        x=x,
+        y=y,
         radius=unit.radius,
         color=ALLY if team == "ally" else ENEMY,
         label=unit.letter,
         facing=facing,
-        bars=tuple((float(fraction), color) for fraction, color in bars),
+        bars=tuple((now[name] / limit, color) for name, limit, color in stats),
+        shape=unit.shape,
+        entity=slot,
+        kind=f"{_type_name(int(now['unit_type']), game)}, {team}, tag {now['tag']:.0f}",
+        values=tuple(values),
+        ranges=_ranges(unit),
     )
+
+
+def _ranges(unit: Unit) -> tuple[tuple[str, float], ...]:
+    """Return what is drawn around a selected unit; weapons reach from edge to edge, here to a target of the same size."""
+    weapon = ("healing range" if unit.heal_rate else "weapon range", unit.range + 2 * unit.radius)
+    armed = unit.attack_period or unit.heal_rate
+    return (*((weapon,) if armed else ()), ("range of target actions", TARGET_RANGE), ("sight", SIGHT_RANGE))
+
+
+def _legend(unit_types: np.ndarray, game: Game) -> tuple[LegendEntry, ...]:
+    types = sorted(set(unit_types[unit_types >= 0].tolist()))
+    units = [(game.table.units[number], _type_name(number, game)) for number in types]
+    bars = [("health", "max_health", HEALTH), ("shield", "max_shield", SHIELD), ("energy", "max_energy", ENERGY)]
+    marks = [LegendEntry(name, color, None) for name, stat, color in bars if any(getattr(unit, stat) for unit, _ in units)]
+    marks.append(LegendEntry("attack", ATTACK, None))
+    if any(unit.effect is not single_target and not unit.dies_attacking for unit, _ in units):
+        marks.append(LegendEntry("splash damage", SPLASH, None))
+    if any(unit.heal_rate for unit, _ in units):
+        marks.append(LegendEntry("healing", HEALING, None))
+    shapes = [LegendEntry(f"{name} ({unit.letter})", PLAIN, unit.shape) for unit, name in units]
+    return (LegendEntry("allies, the team", ALLY), LegendEntry("enemies", ENEMY), *shapes, *marks)
+
+
+def _levels(arrays: dict[str, np.ndarray], game: Game) -> tuple[Level, ...]:
+    """Return the health and shield that each side has left, as a fraction of what its units can have."""
+    units, ally = game.table.units, np.arange(game.num_units) < game.num_allies
+    most = np.array([0.0 if t < 0 else units[t].max_health + units[t].max_shield for t in arrays["unit_type"]])
+    left = arrays["health"] + arrays["shield"]
+    sides = (("allies' health", ally, ALLY), ("enemies' health", ~ally, ENEMY))
+    return tuple(Level(name, float(left[side].sum() / max(most[side].sum(), 1.0)), color) for name, side, color in sides)
+
+
+def _type_name(number: int, game: Game) -> str:
+    return game.table.names[number].replace("_", " ").title()
 
 
 def _lines(slot: int, unit: Unit, arrays: dict[str, np.ndarray], game: Game) -> list[Line]:

@@ -78,6 +78,7 @@ class Unit:
     heal_cost: float = 0.0  # energy per health
     acceleration: float = 0.0  # speed gained per tick; 0 reaches full speed immediately
     max_cooldown: float = 1.0  # divisor of the cooldown feature in SMAC
+    shape: str = "circle"  # in drawings, one of `refil.scene.SHAPES`
 
 
 class UnitStats(eqx.Module):

@@ -17,6 +17,7 @@ def explode(shots: Shots) -> Bool[Array, "units units *batch"]:
 
 UNIT = Unit(
     letter="b",
+    shape="burr",
     type_id=9,
     max_health=30.0,
     health_regen=0.2734 / SECOND,

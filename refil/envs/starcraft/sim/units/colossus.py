@@ -40,6 +40,7 @@ def _from_target(shots: Shots) -> tuple[Float[Array, "units units *batch"], Floa
 
 UNIT = Unit(
     letter="c",
+    shape="hexagon",
     type_id=4,
     max_health=200.0,
     max_shield=150.0,

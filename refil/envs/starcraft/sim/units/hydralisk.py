@@ -4,6 +4,7 @@ from refil.envs.starcraft.sim.unit import AIR, BIOLOGICAL, GROUND, LIGHT, SECOND
 
 UNIT = Unit(
     letter="h",
+    shape="pentagon",
     type_id=107,
     max_health=80.0,
     health_regen=0.2734 / SECOND,

@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import ARMORED, BIOLOGICAL, SECOND, Unit
 
 UNIT = Unit(
     letter="M",
+    shape="square",
     type_id=51,
     max_health=125.0,
     armor=1.0,

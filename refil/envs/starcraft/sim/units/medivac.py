@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import AIR, ARMORED, IN_AIR, SECOND, Unit
 
 UNIT = Unit(
     letter="v",
+    shape="cross",
     type_id=54,
     max_health=150.0,
     armor=1.0,

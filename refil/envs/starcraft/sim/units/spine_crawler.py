@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import ARMORED, BIOLOGICAL, ON_GROUND, SECOND
 
 UNIT = Unit(
     letter="sc",
+    shape="octagon",
     type_id=98,
     max_health=300.0,
     health_regen=0.2734 / SECOND,

@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import AIR, ARMORED, GROUND, SECOND, Unit
 
 UNIT = Unit(
     letter="s",
+    shape="diamond",
     type_id=74,
     max_health=80.0,
     max_shield=80.0,

@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import BIOLOGICAL, LIGHT, SECOND, Unit
 
 UNIT = Unit(
     letter="z",
+    shape="triangle",
     type_id=73,
     max_health=100.0,
     max_shield=50.0,

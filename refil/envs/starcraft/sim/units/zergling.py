@@ -6,6 +6,7 @@ from refil.envs.starcraft.sim.unit import BIOLOGICAL, LIGHT, SECOND, Unit
 
 UNIT = Unit(
     letter="zg",
+    shape="star",
     type_id=105,
     max_health=35.0,
     health_regen=0.2734 / SECOND,

@@ -159,9 +159,10 @@ class _Record(NamedTuple):
         def zeros(leaf: np.ndarray) -> np.ndarray:
             return np.zeros((*shape, horizon + 1, *leaf.shape[1:]), leaf.dtype)
 
-        steps = [np.zeros((*shape, horizon), dtype) for dtype in (np.float32, bool, bool)]
+        rewards, terminated, valid = (np.zeros((*shape, horizon), dtype) for dtype in (np.float32, bool, bool))
         actions, won = np.zeros((*shape, horizon, agents), np.int32), np.zeros(shape, bool)
-        return cls(jax.tree.map(zeros, states), actions, *steps, won, {name: np.zeros(shape, np.float32) for name in metrics})
+        totals = {name: np.zeros(shape, np.float32) for name in metrics}
+        return cls(jax.tree.map(zeros, states), actions, rewards, terminated, valid, won, totals)
 
     def add_states(self, time: int, states: PyTree, running: np.ndarray) -> None:
         """Record the states of a timestep in the running episodes."""

@@ -13,6 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from refil.types import Env, Observation, Outcome, Trajectory
@@ -45,7 +46,7 @@ def rollout(
 ) -> Trajectory:
     """Play one episode of each task with the given policy."""
     env_keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
-    if is_hosted(env) and not isinstance(tasks, jax.core.Tracer):  # while tracing, only shapes are asked for
+    if is_hosted(env) and not isinstance(tasks, Tracer):  # while tracing, only shapes are asked for
         return getattr(env, HOSTED)(env, policy, policy_state, tasks, env_keys)
     return run_episodes(env, policy, policy_state, reset_envs(env, tasks, env_keys), tasks, env_keys)
 

@@ -1,7 +1,7 @@
 """Figure 3a: the group matching game, drawn at the start, on the way and at the end of an episode; it needs no runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refil.storage import serialization
 from refil.storage.run_dir import RunDir
@@ -23,13 +23,13 @@ def report(done: dict[str, RunDir], out: Path) -> Path:
     """Draw three timesteps of an episode in which every agent walks to the cell where most of its group is."""
     from matplotlib.figure import Figure
 
-    from refil.viewer import export
+    from refil.viewer import draw
 
     drawn = scenes()
     chosen = (0, (len(drawn) - 1) // 2, len(drawn) - 1)
     figure = Figure(figsize=(9.6, 3.5), dpi=150, layout="constrained")
     for axes, step in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
-        export.draw(axes, drawn[step])
+        draw.draw_scene(axes, drawn[step])
         axes.set(title=f"step {step}", xlim=VISIBLE, ylim=VISIBLE)
     path = out / "figure_3a.png"
     serialization.save_figure(figure, path)
@@ -43,7 +43,7 @@ def scenes() -> "list[Scene]":
 
     from refil.envs import group_matching
 
-    env = group_matching.build(group_matching.Config(random_actions=0.0))
+    env: Any = group_matching.build(group_matching.Config(random_actions=0.0))
     reset_key, step_key = jax.random.split(jax.random.key(SEED))
     state = env.reset((), reset_key)
     group, cells, drawn = np.asarray(state.group), env.config.cells, [env.scene(state)]

@@ -123,13 +123,13 @@ def _draw(replay: "Replay", time: int, frame: Frame, group: np.ndarray) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle
 
-    from refil.viewer import export
+    from refil.viewer import draw
 
     times = (0, max(time - BEFORE, 0), time, min(time + AFTER, replay.length))
     figure = Figure(figsize=(13.2, 3.7), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(times))
     for axes, each in zip(panels, times, strict=True):
-        export.draw(axes, replay.scenes[each])
+        draw.draw_scene(axes, replay.scenes[each])
         axes.set(title=f"t = {each}", **_visible([replay.scenes[each] for each in times]))
     x, y = frame.x[group], frame.y[group]
     radius = np.hypot(x - x.mean(), y - y.mean()).max() + 0.8

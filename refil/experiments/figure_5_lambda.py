@@ -63,7 +63,7 @@ def draw(found: dict[str, list[RunDir]]) -> "Figure":
         means[weight] = finals.mean()
         axes.plot([weight] * len(finals), finals, ".", color=_curves.COLORS[0], alpha=0.5)
         if (spread := stats.spread(finals, (0.0, 100.0))) is not None:
-            axes.plot([weight, weight], [spread.low, spread.high], color=_curves.COLORS[0])
+            axes.plot([weight, weight], np.array([spread.low, spread.high]), color=_curves.COLORS[0])
             names.append(f"{weight:g}: {spread.name}")
     values = sorted(WEIGHTS.values())
     axes.plot(values, [means.get(weight, np.nan) for weight in values], "o-", color=_curves.COLORS[0])

@@ -45,7 +45,7 @@ def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
             spread = stats.spread(seeds, (0.0, 1.0))
             cells = [f"{mean:.0%}" for mean in seeds.mean(axis=0)]
             if spread is not None:
-                ends = zip(spread.low, spread.high, strict=True)
+                ends = zip(np.atleast_1d(spread.low), np.atleast_1d(spread.high), strict=True)
                 cells = [f"{cell} ({low:.0%} to {high:.0%})" for cell, (low, high) in zip(cells, ends, strict=True)]
             name = label if len(envs) == 1 else f"{label} on {env}"
             cells += [stats.spread_name(len(seeds)), _runs.task_episodes(members[label])]

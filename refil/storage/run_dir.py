@@ -9,13 +9,10 @@
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
-    learning_curve.png         the win rate, drawn when training ends
-    replay.html                a page that plays episodes, written by `refil train --replay`
-    tensorboard/               event files, one folder per seed
-    wandb.json                 the ids of the runs at Weights & Biases, one per seed
+    learning_curve.png, replay.html   what is drawn when training ends
+    tensorboard/, wandb.json   event files, and the ids of the runs at Weights & Biases, one per seed
     lock, claim_1.json         held by the process that trains here; the claim is there only while it does
-    log.txt                    what the processes of a sweep printed while they trained here
-    error.txt                  why the last of them failed
+    log.txt, error.txt         what processes of a sweep printed, and why the last one failed
 
 Metrics are appended; all other files are replaced atomically.
 """
@@ -202,8 +199,7 @@ class RunDir:
 
     def has_models(self, seeds: list[int]) -> bool:
         """Return whether the models of these seeds are stored as they were when the checkpoint was saved."""
-        models = metadata.read_saved(self.path / CHECKPOINT).models
-        stored = set(seeds) <= set(self.seeds)
+        models, stored = metadata.read_saved(self.path / CHECKPOINT).models, set(seeds) <= set(self.seeds)
         return stored and (models is None or all(model_files.is_saved(self.path, seed, models) for seed in seeds))
 
     def load_models(self, like: Tree) -> Tree:
@@ -245,13 +241,10 @@ def open_run(path: Path, trust: bool = False) -> RunDir:
 
 def has_learned(path: Path) -> bool:
     """Return whether a folder holds a checkpoint, or metrics of a run that began to learn."""
-    return any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT)) or _holds_metrics(path)
+    metrics = MetricsFile(path / METRICS)
+    learned = metrics.has_learned if (path / UNSAVED).exists() else _has_content(metrics.path)
+    return learned or any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT))
 
 
 def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
-
-
-def _holds_metrics(path: Path) -> bool:
-    metrics = MetricsFile(path / METRICS)
-    return metrics.has_learned if (path / UNSAVED).exists() else _has_content(metrics.path)

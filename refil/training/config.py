@@ -99,8 +99,7 @@ class RunConfig:
 
     def algorithm_module(self, part: str = "loop") -> Any:
         """Return a module of the algorithm that trains the method."""
-        name = algorithm_name(self.method.name, self.method.sha256)
-        return importlib.import_module(f"refil.training.{name}.{part}")
+        return importlib.import_module(f"refil.training.{algorithm_name(self.method.name, self.method.sha256)}.{part}")
 
     def code(self) -> dict[str, bytes]:
         """Return the sources of the users' files that the config names, by their paths in the folder of a run."""

@@ -25,7 +25,7 @@ def picture(scene: Scene, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 6))
-    _draw(figure.add_axes((0, 0, 1, 1)), scene)
+    draw_scene(figure.add_axes((0, 0, 1, 1)), scene)
     serialization.save_figure(figure, path)
 
 
@@ -88,12 +88,12 @@ def _pixels(scenes: list[Scene], inches: float) -> Iterator[np.ndarray]:
     axes, canvas = figure.add_axes((0, 0, 1, 1)), FigureCanvasAgg(figure)
     for scene in scenes:
         axes.clear()
-        _draw(axes, scene)
+        draw_scene(axes, scene)
         canvas.draw()
         yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _draw(axes: Any, scene: Scene) -> None:
+def draw_scene(axes: Any, scene: Scene) -> None:
     from matplotlib.patches import Circle, Polygon, Rectangle
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from refil import hosted
@@ -76,7 +77,7 @@ def _launch(config: Config, number: int) -> client.GameClient:
 
 
 def _only_shapes(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+    if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments)):
         raise RefilError(ONLY_HOSTED)
 
     def refuse(*_: Any) -> PyTree:

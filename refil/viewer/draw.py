@@ -94,6 +94,7 @@ def _pixels(scenes: list[Scene], inches: float) -> Iterator[np.ndarray]:
 
 
 def draw_scene(axes: Any, scene: Scene) -> None:
+    """Draw a scene into the axes of a figure."""
     from matplotlib.patches import Circle, Polygon, Rectangle
 
     axes.set(xlim=(0, scene.width), ylim=(0, scene.height), xticks=[], yticks=[], facecolor="#0f172a", aspect="equal")

@@ -70,7 +70,7 @@ def test_an_object_that_is_no_method_is_refused(method, message):
         ({"num_groups": 0}, "mine: num_groups is 0; it must be an int of 1 or more"),
         ({"views": lambda visible: visible}, r"mine: views\(\) is called with \(visible, groups\)"),
     ],
-    ids=str,
+    ids=["discount", "groups", "views"],
 )
 def test_numbers_and_functions_of_an_on_policy_method_are_checked(changes, message):
     method = tiny_streams.small().build().method

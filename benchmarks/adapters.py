@@ -1,4 +1,4 @@
-"""Measure the speed of each adapter beside the bare environment.
+"""Measure the speed of each adapter and of the bare environment.
 
     python benchmarks/adapters.py [--env 3-8sz] [--envs 64] [--steps 50]
 

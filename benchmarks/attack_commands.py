@@ -127,6 +127,33 @@ evaluate run run
 evaluate run --best --by-task
 evaluate onpolicy
 evaluate trained
+export
+export nowhere --out policy
+export nosuchteam --out policy
+export run --out policy
+fidelity
+fidelity nowhere
+fidelity 3m --battles 1
+fidelity 3m --scripts dance
+info --jsn
+info run
+record
+record nowhere --out data.npz
+record group_matching --out data.txt
+record group_matching --out nowhere/data.npz
+record group_matching --out data.npz --epsilon 0.5
+report
+report nowhere
+report figure_99
+sc2-peer
+sc2-peer notes.txt
+sc2-peer game --env nowhere
+sc2-peer game --fault sneeze:step:1
+status
+status nowhere
+status notes.txt
+teams nowhere
+teams 3-8szz
 plot
 plot nowhere
 plot run --out nowhere/curves.png

@@ -30,10 +30,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from refil.cli import plot, sweep, train
+from refil.cli import plot, train
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
+from refil.sweeps.plan import PlannedRun
 from refil.training import config as configs
 from refil.training import trainer
 from refil.training.config import RunConfig
@@ -234,8 +235,9 @@ def read_models(run: RunDir, config: RunConfig) -> Any:
 
 def read_sweep(run: RunDir, config: RunConfig) -> Any:
     """Read what `refil sweep` reads before it decides whether a run is finished."""
-    sweep._check_same(run.path, config)
-    return sweep._is_finished(run.path, config) or "resumes"
+    planned = PlannedRun("run", config, run.path)
+    planned.check()
+    return planned.is_finished or "resumes"
 
 
 def read_checkpoint(run: RunDir, config: RunConfig) -> Any:

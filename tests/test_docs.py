@@ -21,6 +21,7 @@ PAGES += [*sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "results").glob
 AS_RUN = re.compile(r"```[^\n]*\n# as run at .*?```", re.DOTALL)  # commands of older versions
 OPTION = r"(?<![\w-])--[a-z][\w.-]*"
 FOREIGN = {"--pythonpath", "--no-deps", "--max-kernels", "--max-megabytes", "--top"}  # options of other programs
+FOREIGN |= {"--commit", "--rounds", "--env.reward-scale"}  # of a benchmark, and of environments that need JaxMARL
 FOREIGN |= {"--rm", "--gpus", "--time", "--no-cache-dir", "--create-home"}  # of Docker and of commands in its images
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SITE = ROOT / "mkdocs.yml"

@@ -50,7 +50,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         self.agents = [self.possible_agents[slot] for slot in members]
         return self._observations(), {agent: {"won": False} for agent in self.agents}
 
-    def step(self, actions: dict[str, int]) -> Results:
+    def step(self, actions: dict[str, int | np.integer]) -> Results:
         """Take one step. Every agent in `agents` needs an action; the first allowed one replaces one that its mask forbids.
 
         PettingZoo's own seed test ignores masks, so that such actions cannot be errors.

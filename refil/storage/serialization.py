@@ -132,7 +132,7 @@ def read_text(path: Path) -> str:
 
 def write_arrays(path: Path, tree: PyTree, metadata: dict[str, str]) -> None:
     """Write a pytree of arrays and metadata to one file, with a checksum over both."""
-    arrays = named_leaves(jax.device_get(tree))
+    arrays = {name: np.require(array, requirements="C") for name, array in named_leaves(jax.device_get(tree)).items()}
     metadata = metadata | {"checksum": checksum(arrays, metadata)}
     # The safetensors format stores several metadata entries in no fixed order; a single one makes files reproducible.
     write_atomic(path, to_bytes(arrays, {FORMAT: json.dumps(metadata, sort_keys=True)}))

@@ -34,7 +34,7 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
 
 def test_metrics_of_the_environment_are_part_of_the_result(run):
     played = EvalResult(*map(jnp.asarray, ([0.5, 1.0], [1.0, 2.0], [3.0, 3.0])), {"arrived": jnp.asarray([2.0, 4.0])})
-    result = evaluate._summary(played, evaluate.EvaluateArgs(run.path))
+    result = evaluate._summary(played, evaluate.EvaluateArgs(str(run.path)))
     assert result["metrics.arrived"] == 3.0
     assert "  metrics.arrived 3.000" in evaluate._text(result)
 
@@ -66,7 +66,7 @@ def test_the_best_seed_is_evaluated_again_on_other_episodes(refil, run):
 
 
 def test_the_best_seed_does_not_play_the_same_episodes_twice(run):
-    args, setup = evaluate.EvaluateArgs(run.path, episodes=40), run.config.build()
+    args, setup = evaluate.EvaluateArgs(str(run.path), episodes=40), run.config.build()
     first, again = (evaluate._play(run, setup, args, row) for row in (None, 0))
     assert first.return_mean[0] != again.return_mean[0]
 

@@ -16,7 +16,7 @@ def test_a_trained_team_is_recorded(refil, run, tmp_path):
     assert found.metadata["env"] == "group_matching"
     assert found.metadata["env_options"]["agents"] == 3
     assert found.metadata["policy"].startswith("refil, seed 0")
-    assert found.entities.shape == (40, found.actions.shape[1] + 1, 3, 9)
+    assert found.entities.shape == (40, found.actions.shape[1] + 1, 3, 8)
 
 
 def test_recorded_episodes_are_those_of_the_environment():

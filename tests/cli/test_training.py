@@ -80,10 +80,10 @@ def test_the_time_limit_asks_to_stop():
 def test_jax_is_configured_before_anything_is_built(refil, monkeypatch, tmp_path, arguments):
     events = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(flags, "configure", lambda precision, deterministic: events.append((precision, deterministic)))
+    monkeypatch.setattr(flags, "configure", lambda *given: events.append(given))
     monkeypatch.setattr(group_matching, "build", lambda options: events.append("built") or sys.exit(3))
     assert refil(*arguments)[2] == 3
-    assert events == [("tf32", True), "built"]
+    assert events == [("tf32", True, "auto"), "built"]
 
 
 @pytest.mark.parametrize("arguments", [["evaluate"], ["evaluate", "--by-task"], ["watch", "--html", "x.html"]])
@@ -91,7 +91,7 @@ def test_jax_is_configured_as_the_run_was(refil, monkeypatch, tmp_path, argument
     events = []
     path = run_dir.create(tmp_path / "run", small(precision="bf16")).path
     (path / "model_seed_0.safetensors").write_text("")
-    monkeypatch.setattr(flags, "configure", lambda precision, deterministic: events.append((precision, deterministic)))
+    monkeypatch.setattr(flags, "configure", lambda *given: events.append(given))
     monkeypatch.setattr(group_matching, "build", lambda options: events.append("built") or sys.exit(3))
     assert refil(arguments[0], str(path), *arguments[1:])[2] == 3
-    assert events == [("bf16", False), "built"]
+    assert events == [("bf16", False, "auto"), "built"]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refil.experiments import generalization
+from refil.storage.run_dir import RunDir
 
 
 def test_all_methods_are_trained_on_the_training_tasks_with_12_tags():
@@ -19,7 +20,7 @@ def test_every_larger_set_fits_the_networks():
 
 
 def test_the_table_has_a_column_for_each_part(monkeypatch, tmp_path):
-    class Done:
+    class Done(RunDir):
         config = generalization.runs()["REFIL on 3-8sz"]
 
     asked = []
@@ -29,7 +30,7 @@ def test_the_table_has_a_column_for_each_part(monkeypatch, tmp_path):
         return np.array([0.2, 0.4, 0.6])
 
     monkeypatch.setattr(generalization, "_win_rates", win_rates)
-    table = generalization.report({"REFIL on 3-8sz": Done()}, tmp_path).read_text().splitlines()
+    table = generalization.report({"REFIL on 3-8sz": Done(tmp_path)}, tmp_path).read_text().splitlines()
     assert asked == [{"tasks": "train"}, {"tasks": "held-out"}, {"name": "9-12sz"}]
     assert table[0] == "| win rate on tasks | train | held-out | 9 to 12 units |"
     assert table[2] == "| REFIL on 3-8sz |" + " 40% (20% to 60%, min to max of 3 seeds) |" * 3

@@ -158,10 +158,10 @@ def kernels(monkeypatch):
 
 def test_a_kernel_that_does_not_compile_is_reported_once_and_replaced(kernels):
     with pytest.warns(UserWarning, match="without GPU kernels, several times slower: out of shared memory$"):
-        assert devices.run(None, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+        assert devices.run(GAME, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert devices.run(None, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
+        assert devices.run(GAME, fails_with_kernels, np.ones(2)).tolist() == [2, 2]
 
 
 def test_errors_that_kernels_do_not_cause_are_raised(kernels):
@@ -169,7 +169,7 @@ def test_errors_that_kernels_do_not_cause_are_raised(kernels):
         raise ZeroDivisionError("a mistake")
 
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        devices.run(None, broken, np.ones(2))
+        devices.run(GAME, broken, np.ones(2))
 
 
 def test_the_use_of_kernels_reaches_the_threads_that_compile():
@@ -180,7 +180,7 @@ def test_the_use_of_kernels_reaches_the_threads_that_compile():
         return values
 
     with hardware.using_kernels("off"):
-        devices.run(None, program, np.ones(2))
+        devices.run(GAME, program, np.ones(2))
     assert seen == ["off"]
 
 

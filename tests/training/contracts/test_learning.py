@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from refil.errors import RefilError
-from refil.training import contracts, trainer
+from refil.training import contracts
 from refil.training.onpolicy import loop as on_policy_loop
 from refil.training.replay import loop
 from refil.training.setup import Setup
@@ -109,5 +109,15 @@ def test_what_is_right_passes():
 def test_reserved_names_are_those_that_the_trainer_writes(setup, loop):
     state = jax.eval_shape(lambda: loop.init(setup()))
     scalars = jax.eval_shape(lambda state: loop.scalars(setup(), state), state)
-    assert {"seed", "env_steps", "episodes", "updates", "seconds", *scalars, *trainer.EVALUATED} <= contracts.RESERVED
+    assert {
+        "seed",
+        "env_steps",
+        "episodes",
+        "updates",
+        "seconds",
+        *scalars,
+        "win_rate",
+        "return_mean",
+        "length_mean",
+    } <= contracts.RESERVED
     assert set(state.counters.metrics) - {"td_loss", "target_variance", "imagined_loss"} <= contracts.RESERVED

@@ -13,6 +13,7 @@ from refil.envs.starcraft import orders
 from refil.envs.starcraft.env import UNITS as UNITS_FOLDER
 from refil.envs.starcraft.sim import kernel, tick
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
+from refil.hardware import Choice
 from tests.envs.starcraft import scenes
 from tests.gpu import program_for_gpu
 from tests.slow import all_but
@@ -100,16 +101,16 @@ def test_batches_can_have_several_axes():
 def test_the_kernel_supports_batches_of_up_to_32_units_on_a_gpu(monkeypatch):
     alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (32, 33))
     many, larger = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis=-1), state) for state in (alone, larger))
-    monkeypatch.setattr(kernel, "available", lambda: True)
+    monkeypatch.setattr(kernel, "kernels", lambda: Choice(True, "for this test"))
     assert kernel.is_supported(many)
     assert not kernel.is_supported(larger)
     assert not kernel.is_supported(alone)
-    monkeypatch.setattr(kernel, "available", lambda: False)
+    monkeypatch.setattr(kernel, "kernels", lambda: Choice(False, "for this test"))
     assert not kernel.is_supported(many)
 
 
 def test_batches_of_steps_use_the_kernel(monkeypatch):
-    monkeypatch.setattr(kernel, "available", lambda: True)
+    monkeypatch.setattr(kernel, "kernels", lambda: Choice(True, "for this test"))
     module = plugins.load("refil.envs", "3m")
     env = module.build(module.Config())
     given = jax.eval_shape(jax.vmap(env.reset, in_axes=(None, 0)), env.tasks[0], jax.random.split(jax.random.key(0), 4))

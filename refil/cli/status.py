@@ -1,5 +1,6 @@
 """Show how far the runs in a folder are: finished, running, failed and waiting ones, with win rates and the time left."""
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from refil import settings
 from refil.sweeps import state, table
 
 SECONDS_BETWEEN_LOOKS = 2.0
+WIDTH = 200  # columns where the output is no terminal
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ def main(arguments: list[str]) -> None:
     """Print the table, once or again and again."""
     args = settings.from_command_line(StatusArgs, arguments, "refil status", __doc__)
     state.find(args.folder)  # raises before anything is shown
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     if not args.watch:
         console.print(show(args.folder, console))
         return

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 RUNS = ("a", "b")
 EXPERIMENT = """
 from tests.tiny_runs import small
-LONG = {"steps": 6000, "eval_every": 3000, "log_every": 100, "save_every": 0.01}
+LONG = {"steps": 24000, "eval_every": 12000, "log_every": 100, "save_every": 0.01}
 def runs():
     return {"A": small("vdn_attention", **LONG), "B": small("vdn_attention", seed=7, **LONG)}
 def report(done, out):
@@ -63,7 +63,7 @@ def is_in_the_middle(path: Path) -> bool:
         steps = [line["env_steps"] for line in run.saved_metrics()]
     except (RefilError, OSError):
         return False
-    return bool(steps) and steps[-1] < 5000
+    return bool(steps) and steps[-1] < 20000
 
 
 def results(folder: Path) -> dict[str, object]:

@@ -73,17 +73,17 @@ def rollout(
     tasks: Int[Array, "seeds envs"],
     keys: Key[Array, "seeds envs"],
 ) -> Trajectory:
-    """Play one episode of each task, in turns if there are more than the host can play at once."""
+    """Play one episode of each task, in batches if there are more than the host can play at once."""
     seeds, envs = tasks.shape
     size = min(envs, max(1, host.capacity // seeds))
-    inputs, turns = _Inputs(policy_state, tasks, keys), []
+    inputs, batches = _Inputs(policy_state, tasks, keys), []
     for start in range(0, envs, size):
         part = jax.tree.map(lambda leaf, start=start: leaf[:, start : start + size], inputs)
-        turns.append(_play_turn(host, env, policy, part))
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves, axis=1)), *turns)
+        batches.append(_play_batch(host, env, policy, part))
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves, axis=1)), *batches)
 
 
-def _play_turn(host: Host, env: Env, policy: Policy, inputs: _Inputs) -> Trajectory:
+def _play_batch(host: Host, env: Env, policy: Policy, inputs: _Inputs) -> Trajectory:
     """Play episodes at once; those that are lost are played again from the start."""
     found, lost = _play(host, env, policy, inputs, np.ones(inputs.tasks.shape, bool))
     for _ in range(ATTEMPTS - 1):

@@ -113,7 +113,7 @@ class ProgressBar:
         self.log(f"{text} ...")
 
     def update(self, text: str) -> None:
-        """Show another text for what is being done, which goes on: the timer is not reset."""
+        """Show another text for the phase in progress, without resetting its timer."""
         self.text = text
 
     def log(self, text: str) -> None:

@@ -9,7 +9,7 @@ from refil.settings import NonNegativeInt, PositiveInt
 class Config:
     """Options of battles in the real StarCraft II; those of the simulator that concern its own rules do not apply."""
 
-    games: PositiveInt = 8  # Games that run at once, each in a process of its own; more episodes are played in turns
+    games: PositiveInt = 8  # Games that run at once, each in a process of its own; more episodes are played batch by batch
     build: PositiveInt | None = None  # Build of the game, such as 75689 for version 4.10; default: the newest one installed
     game_seed: NonNegativeInt = 0  # Random seed of the first game; the others have the numbers that follow
     absolute_reward: bool = True  # Reward the absolute change of enemy health, as the authors' environment does

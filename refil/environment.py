@@ -27,12 +27,16 @@ class EnvState(eqx.Module):
 
 
 class StepOutcome(eqx.Module):
-    """The result of one joint action; `truncated` means that the episode was cut off at the horizon."""
+    """The result of one joint action; `truncated` means that the episode was cut off at the horizon.
+
+    `metrics` are those of the environment's outcome, zero after the end of the episode.
+    """
 
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
     won: Bool[Array, ""]
+    metrics: dict[str, Array] = eqx.field(default_factory=dict)
 
     @property
     def done(self) -> Bool[Array, ""]:
@@ -80,6 +84,8 @@ class Environment:
             if task not in self.task_names:
                 raise RefilError(f"unknown task {task!r} of {self.name}; {list_choices(task, self.task_names)}")
             task = self.task_names.index(task)
+        elif isinstance(task, int) and not 0 <= task < len(self.task_names):
+            raise RefilError(f"{self.name} has no task {task}; its tasks are numbered from 0 to {len(self.task_names) - 1}")
         core = self.core.reset(jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], self.core.tasks), key_reset)
         no_action = jnp.full((self.spec.agents,), -1)
         state = EnvState(core, no_action, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
@@ -96,7 +102,8 @@ class Environment:
         terminated = running & outcome.terminated
         truncated = running & ~outcome.terminated & (time >= self.spec.horizon)
         after = EnvState(core, jnp.asarray(actions), time, state.done | terminated | truncated)
-        result = StepOutcome(jnp.where(running, outcome.reward, 0.0), terminated, truncated, running & outcome.won)
+        reward, metrics = jax.tree.map(lambda value: jnp.where(running, value, 0), (outcome.reward, outcome.metrics))
+        result = StepOutcome(reward, terminated, truncated, running & outcome.won, metrics)
         return after, self.observe(after), result
 
     def observe(self, state: EnvState) -> Observation:

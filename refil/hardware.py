@@ -22,7 +22,7 @@ except ImportError:  # JAX plans to drop this backend; every kernel has an equiv
 Kernels = Literal["auto", "on", "off"]
 AMPERE = (8, 0)  # the first compute capability with TF32 and bfloat16, and the oldest that Triton compiles for
 NEW_ENOUGH = "NVIDIA GPU since Ampere"
-_here: ContextVar[Kernels | None] = ContextVar("kernels", default=None)  # of `using_kernels`
+_here: ContextVar[Kernels | None] = ContextVar("kernels", default=None)  # set by `using_kernels`
 _process: dict[str, Kernels] = {"kernels": "auto"}
 _failures: list[str] = []  # why kernels were given up in this process
 

@@ -19,7 +19,7 @@ from refil.errors import RefilError
 from refil.rollout import Policy, PolicyState, observe_batch, step_keys
 from refil.types import Env, Outcome, Trajectory
 
-ATTEMPTS = 3  # at an episode whose game fails
+ATTEMPTS = 3  # how often an episode is tried whose game fails
 LOG = logging.getLogger(__name__)
 Lost = dict[int, Exception]  # episodes that cannot continue, by their number, and why
 
@@ -41,9 +41,9 @@ class Host(Protocol):
         self,
         tasks: Int[np.ndarray, " episodes"],
         keys: UInt32[np.ndarray, "episodes words"],
-        wanted: Bool[np.ndarray, " episodes"],
+        selected: Bool[np.ndarray, " episodes"],
     ) -> PyTree:
-        """Start the wanted episodes and return the first states of all."""
+        """Start the selected episodes and return the first states of all."""
         ...
 
     def step(
@@ -58,7 +58,7 @@ class Host(Protocol):
 
 
 class _Inputs(NamedTuple):
-    """What an episode starts from; leaves have the axes [seeds, envs, ...]."""
+    """Inputs of an episode; leaves have the axes [seeds, envs, ...]."""
 
     policy_state: PolicyState
     tasks: Int[Array, "seeds envs"]
@@ -100,14 +100,14 @@ def _play_batch(host: Host, env: Env, policy: Policy, inputs: _Inputs) -> Trajec
 
 
 def _play(
-    host: Host, env: Env, policy: Policy, inputs: _Inputs, wanted: Bool[np.ndarray, "seeds envs"]
+    host: Host, env: Env, policy: Policy, inputs: _Inputs, selected: Bool[np.ndarray, "seeds envs"]
 ) -> tuple[Trajectory, Lost]:
-    """Play the wanted episodes to their ends, and return also which ones were lost."""
-    shape, spec = wanted.shape, env.spec
+    """Play the selected episodes to their ends, and return also which ones were lost."""
+    shape, spec = selected.shape, env.spec
     tasks, words = np.asarray(inputs.tasks), np.asarray(jax.random.key_data(inputs.keys))
-    states = host.reset(tasks.reshape(-1), words.reshape(tasks.size, -1), wanted.reshape(-1))
+    states = host.reset(tasks.reshape(-1), words.reshape(tasks.size, -1), selected.reshape(-1))
     names = tuple(getattr(env, "metric_names", ()))
-    record, running, lost = _Record.empty(shape, spec.horizon, spec.agents, states, names), wanted.copy(), {}
+    record, running, lost = _Record.empty(shape, spec.horizon, spec.agents, states, names), selected.copy(), {}
     record.add_states(0, states, running)
     policy_state, last_action = inputs.policy_state, jnp.full((*shape, spec.agents), -1)
     for time in range(spec.horizon):
@@ -142,7 +142,7 @@ def _act(
 
 
 class _Record(NamedTuple):
-    """A trajectory in the making; what no step reaches stays zero."""
+    """A trajectory that is being recorded; timesteps that are not reached stay zero."""
 
     states: PyTree
     actions: np.ndarray

@@ -15,12 +15,12 @@ FINAL = 0.1  # the last fraction of a seed's steps, whose evaluations count as f
 FINAL_MEANING = "mean over the last 10 % of each seed's steps"
 HELD = 5  # evaluations in a row at or above a level that count as holding it
 MIN_SEEDS = 5  # fewer seeds have a range, more have a confidence interval
-RESAMPLES = 10_000  # of the bootstrap
+RESAMPLES = 10_000  # bootstrap samples
 Floats = np.ndarray | np.float64
 
 
 class Spread(NamedTuple):
-    """How much values vary over seeds or episodes: two ends, and what they are."""
+    """How much values vary over seeds or episodes: an interval or a range, and its name."""
 
     low: Floats | float
     high: Floats | float

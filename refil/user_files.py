@@ -61,7 +61,7 @@ def is_trusted(sha256: str) -> bool:
     return sha256 in {line.partition(" ")[0] for line in lines} | set(os.environ.get(TRUSTED, "").split())
 
 
-def remember(sha256: str, path: Path) -> None:
+def add_trusted(sha256: str, path: Path) -> None:
     """Trust code with this hash: for good, or in this process and its children where nothing can be stored."""
     if is_trusted(sha256):
         return
@@ -92,7 +92,7 @@ def _read(path: Path) -> bytes:
 def _load(path: Path, source: bytes, trust: bool) -> UserFile:
     sha256 = hashlib.sha256(source).hexdigest()
     if trust:
-        remember(sha256, path)
+        add_trusted(sha256, path)
     elif not is_trusted(sha256):
         raise RefilError(
             f"{path} is code that you have not run before (SHA-256 {sha256}); read it, and if you trust it pass --trust "

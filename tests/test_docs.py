@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import json
 import re
+import time
 from pathlib import Path
 
 import nbformat
@@ -179,7 +180,9 @@ def test_the_python_examples_of_the_guides_run(name):
 def test_the_tutorial_runs():
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "the notebook is stored without outputs"
+    started = time.monotonic()
     NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(ROOT)}}).execute()
+    assert time.monotonic() - started < 120, "the notebook promises less than two minutes"
     shown = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
     assert "win_rate" in shown
     assert "iframe" in shown

@@ -125,7 +125,7 @@ def test_the_joint_value_never_falls_when_a_utility_rises(name, kind, seed):
 
 
 @every_method
-def test_every_method_can_learn_group_matching(name):
+def test_every_method_fits_group_matching(name):
     """The defaults there are feed-forward with a linear mixing network; tracing shows that all shapes fit."""
     setup = config.default("group_matching", name).build()
     method = as_replay_method(setup.method)

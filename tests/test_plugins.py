@@ -76,4 +76,6 @@ def test_errors_suggest_a_path_only_where_one_is_accepted(tmp_path):
 @pytest.mark.parametrize("package", ["refil.methods", "refil.envs", "refil.cli", "refil.plots", "refil.experiments"])
 def test_every_plug_in_has_a_one_line_summary(package):
     for name in plugins.names(package):
-        assert plugins.summary(package, name).endswith((".", ")", ")."))
+        summary = plugins.summary(package, name)
+        assert "\n" not in summary
+        assert summary.endswith((".", ")", ")."))

@@ -1,5 +1,7 @@
 """Trained teams: acting, Q-values, attention and replays."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,6 +79,10 @@ def test_attention_is_a_distribution_over_visible_entities(team):
     weights = team.attention(obs, team.initial_state())
     assert weights.shape == (2, 3, 3)
     np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
+    hidden = replace(obs, visible=obs.visible.at[:, 1].set(False))
+    weights = team.attention(hidden, team.initial_state())
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-5)
+    assert (weights[..., 1] == 0).all()
 
 
 def test_a_utility_without_attention_is_named():

@@ -89,7 +89,7 @@ def as_floats(values: np.ndarray) -> jax.Array:
 
 
 def random_order(spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an order of agents, and of all entities with the agents in front; another one than that of the slots."""
+    """Return an order of agents, and of all entities with the agents in front, different from the order of the slots."""
     rng = np.random.default_rng(seed)
     agents = rng.permutation(spec.agents)
     order = np.concatenate([agents, spec.agents + rng.permutation(spec.entities - spec.agents)])

@@ -14,7 +14,7 @@ from refil.training.devices import jit_quickly
 from refil.types import Env, Observation, Trajectory
 from refil.wrappers import Shortened
 
-BYTES = 2e8  # of observations, at most
+MAX_BYTES = 2e8  # memory of all observations
 MAX_EPISODES, SAMPLES = 40, 64
 
 
@@ -48,7 +48,7 @@ class Subject:
         """Two of each task, unless observations would take too much memory."""
         spec = self.env.spec
         size = 4 * (spec.features + 2 * spec.agents) * spec.entities * (min(self.steps or spec.horizon, spec.horizon) + 1)
-        return int(np.clip(2 * len(self.env.task_names), 8, max(8, min(MAX_EPISODES, BYTES // size))))
+        return int(np.clip(2 * len(self.env.task_names), 8, max(8, min(MAX_EPISODES, MAX_BYTES // size))))
 
     @cached_property
     def episodes(self) -> tuple[Trajectory, Observation]:

@@ -19,9 +19,9 @@ from refil.training.devices import jit_quickly
 from refil.types import EpisodeBatch, Method, Spec
 
 SPEC = Spec(agents=3, entities=5, features=4, actions=5, horizon=batches.TIME, target_actions=3)
-TOLERANCE = 2e-5  # of values whose order of summation differs
-LAMBDA = 0.85  # of the targets of on-policy methods
-RELATIVE_TOLERANCE = 2e-3  # of losses and gradients
+TOLERANCE = 2e-5  # tolerance for values whose order of summation differs
+LAMBDA = 0.85  # lambda of on-policy targets
+RELATIVE_TOLERANCE = 2e-3  # tolerance for losses and gradients
 
 
 @dataclass(frozen=True, eq=False)

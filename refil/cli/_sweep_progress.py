@@ -10,7 +10,7 @@ from rich.live import Live
 
 from refil.sweeps import state, table
 
-SECONDS_BETWEEN_LINES = 60.0  # without a terminal
+SECONDS_BETWEEN_LINES = 60.0  # where output is not a terminal
 REFRESHES_PER_SECOND = 0.5
 
 

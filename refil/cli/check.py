@@ -72,7 +72,7 @@ def _find(name: str) -> tuple[str, Any]:
         except RefilError as error:
             methods = ", ".join(plugins.names(METHODS))
             raise RefilError(f"{error}; or a method: {methods}") from error
-    module = plugins.load(ENVS, name)  # which needs the same names as a method
+    module = plugins.load(ENVS, name)  # a method needs the same names
     parameters = list(inspect.signature(module.build).parameters) if callable(module.build) else []
     if len(parameters) not in (1, 2):
         raise RefilError(f"build({', '.join(parameters)}) of {name} must be build(config) or build(config, spec)")

@@ -103,5 +103,5 @@ def print_tables(args: FidelityArgs, found: "dict[str, list[Point]]") -> None:
 
 
 def _format(point: "Point", value: float, sign: str = "") -> str:
-    is_share = point.name == "win rate" or point.name.endswith("left")
-    return f"{100 * value:{sign}.1f} %" if is_share else f"{value:{sign}.1f}"
+    is_fraction = point.name == "win rate" or point.name.endswith("left")
+    return f"{100 * value:{sign}.1f} %" if is_fraction else f"{value:{sign}.1f}"

@@ -25,7 +25,7 @@ its connection on to this command, which serves any number of games until Ctrl-C
 class PeerArgs:
     """The folder, the battles and the faults."""
 
-    folder: Annotated[Path, tyro.conf.Positional]  # Folder that SC2PATH is to name
+    folder: Annotated[Path, tyro.conf.Positional]  # Folder to use as SC2PATH
     env: str = "3-8sz"  # Task set, map or armies of the simulator, whose unit types and army sizes games can have
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed

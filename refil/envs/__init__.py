@@ -4,5 +4,5 @@ A file defines `Config`, a frozen dataclass of options, and `build(config) -> En
 `DEFAULTS: refil.types.EnvDefaults`, the defaults of training options in this environment.
 """
 
-KIND = "environment"  # in error messages
+KIND = "environment"  # name in error messages
 NEEDED = ("Config", "build")  # names that an environment file must define

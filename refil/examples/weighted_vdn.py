@@ -29,8 +29,8 @@ class WeightedVdn(eqx.Module):
 
     def context(self, obs: Observation, views: Bool[Array, "factors *batch agents entities"]) -> tuple[Array, tuple[()]]:
         """Return what does not depend on utilities: arrays with a factor axis first, and arrays that all factors share."""
-        rows = jax.nn.relu(self.encoder(entity_inputs(obs, self.last_action_dim), views))
-        return jax.nn.softplus(self.weight(rows)[..., 0]).astype(jnp.float32), ()
+        features = jax.nn.relu(self.encoder(entity_inputs(obs, self.last_action_dim), views))
+        return jax.nn.softplus(self.weight(features)[..., 0]).astype(jnp.float32), ()
 
     def value(self, per_factor: Array, shared: tuple[()], utilities: Float[Array, "factors *batch agents"]) -> Array:
         """Return one joint value from its factors; absent agents have utility 0."""

@@ -10,7 +10,7 @@ from refil.training.config import RunConfig
 if TYPE_CHECKING:
     from refil.scene import Scene
 
-SEED = 0  # of the episode
+SEED = 0  # random seed of the episode
 VISIBLE = 5.5, 18.5  # part of the scene
 
 

@@ -53,8 +53,8 @@ def lambda_targets(
 
     def step(later: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
         reward, terminated, continues, value = now
-        following = jnp.where(continues, (1 - lambda_) * value + lambda_ * later, value)
-        target = reward + discount * jnp.where(terminated, 0.0, following)
+        next_return = jnp.where(continues, (1 - lambda_) * value + lambda_ * later, value)
+        target = reward + discount * jnp.where(terminated, 0.0, next_return)
         return target, target
 
     time_major = tuple(jnp.moveaxis(leaf, 1, 0) for leaf in (rewards, terminated, continues, next_values))

@@ -1,4 +1,4 @@
-"""What people look at inside a utility: how strongly each head of each agent attends to every entity."""
+"""Attention weights of a utility: how strongly each head of each agent attends to every entity."""
 
 from typing import Any
 

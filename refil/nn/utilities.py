@@ -246,5 +246,5 @@ def timestep_keys(batch: EpisodeBatch, key: PRNGKeyArray) -> Key[Array, "batch t
     assert is_first is not None
     here = jnp.arange(is_first.size).reshape(is_first.shape)
     start = jax.lax.cummax(jnp.where(is_first, here, 0).reshape(-1)).reshape(is_first.shape)
-    fold = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
-    return fold(batch.episode_id, here - start)
+    key_of = jax.vmap(jax.vmap(lambda *numbers: jax.random.fold_in(jax.random.fold_in(key, numbers[0]), numbers[1])))
+    return key_of(batch.episode_id, here - start)

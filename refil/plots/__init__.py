@@ -17,9 +17,9 @@ class PlotOptions:
     """What to draw, and how."""
 
     metric: str = "win_rate"  # name of a number in metrics.jsonl
-    title: str | None = None  # of the whole figure; panels are titled with environment and seeds
+    title: str | None = None  # title of the whole figure; panels are titled with environment and seeds
     size: tuple[float, float] | None = None  # width and height in inches
     smooth: int = 1  # number of evaluations to average over, the latest and those before it
     until: int | None = None  # steps of each run to use, from its start
     level: float | None = None  # value to mark; the table says when each seed reaches it and stays there
-    statistic: Literal["mean", "median", "iqm"] = "mean"  # of the final values in the table
+    statistic: Literal["mean", "median", "iqm"] = "mean"  # statistic of the final values in the table

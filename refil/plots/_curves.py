@@ -14,7 +14,7 @@ from refil.plots import PlotOptions
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")  # 4 styles and 7 colors give 28 different curves
 PANEL, SINGLE = (4.4, 3.3), (6.4, 3.5)  # width and height in inches of one of several panels, and of the only one
-MAX_COLUMNS = 3  # of panels
+MAX_COLUMNS = 3  # panels side by side
 LETTER, LINE, HANDLE = 0.072, 0.22, 0.7  # inches of the legend: a letter, a line of text, and the drawn line with its margins
 
 

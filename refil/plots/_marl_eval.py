@@ -19,7 +19,7 @@ from refil.storage.run_dir import RunDir
 
 ENVIRONMENT = "refil"  # marl-eval's environment; ours are its tasks
 METRICS = ("win_rate", "return_mean", "length_mean")
-POINTS = 101  # of every run
+POINTS = 101  # interpolated points per run
 
 
 def write(curves: Curves, path: Path) -> None:

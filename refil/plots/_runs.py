@@ -14,8 +14,8 @@ from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
 
-Curves = dict[str, list[RunDir]]  # for each label the runs whose seeds form one curve
-MAX_LETTERS = 12  # of an option's value in a title
+Curves = dict[str, list[RunDir]]  # the runs whose seeds form one curve, by label
+MAX_LETTERS = 12  # longest value of an option in a title
 NOT_METRICS = ("seed", "env_steps")
 
 

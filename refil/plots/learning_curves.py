@@ -15,7 +15,7 @@ from refil.storage.run_dir import RunDir
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
 MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
 EVALUATED = ("win_rate", "return_mean", "length_mean")  # metrics of greedy episodes
-STATISTICS = {"mean": "mean", "median": "median", "iqm": "IQM"}  # of refil.stats, as tables name them
+STATISTICS = {"mean": "mean", "median": "median", "iqm": "IQM"}  # functions of refil.stats and their names in tables
 RATES = ("win_rate", "train_win_rate")  # metrics that are fractions and shown in percent
 UNITS = {
     "win_rate": "win rate (%)",

@@ -39,7 +39,7 @@ def is_locked(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except (ImportError, OSError):  # without the file, nobody has trained here
+    except (ImportError, OSError):  # no file: nobody has trained here
         return False
     return False
 

@@ -19,7 +19,7 @@ from refil.training.config import RunConfig
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
 WANDB_IDS = "wandb.json"  # the id of every seed's run at Weights & Biases, in the folder of the run
-SECONDS_BETWEEN_FLUSHES = 1  # of event files: what a killed process has not written yet is lost
+SECONDS_BETWEEN_FLUSHES = 1  # a killed process loses the events that it has not flushed
 
 
 def open_loggers(config: RunConfig, path: Path, stack: ExitStack) -> list[Logger]:

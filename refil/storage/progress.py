@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-SECONDS_BETWEEN_LINES = 10.0  # without a terminal
-SECONDS_BETWEEN_POINTS = 0.5  # of the measured speed
+SECONDS_BETWEEN_LINES = 10.0  # where output is not a terminal
+SECONDS_BETWEEN_POINTS = 0.5  # between measurements of the speed
 SECONDS_UNTIL_SPEED = 2.0  # earlier estimates are mostly noise
 SECONDS_OF_SPEED = 60.0
-SECONDS_UNTIL_ESTIMATE = 10.0  # of learning, before the time of the whole run is announced
+SECONDS_UNTIL_ESTIMATE = 10.0  # learning time before the time of the whole run is announced
 SECONDS_OF_LONG_RUN, SECONDS_OF_SHORT_RUN = 3600, 2400  # runs that get a hint, and what it suggests
 REFRESHES_PER_SECOND = 4
 BAR_WIDTH = 12
@@ -83,7 +83,7 @@ class ProgressBar:
     """Shows on stderr what is being done and for how long, and how many of `total` steps each seed has made."""
 
     def __init__(self, total: int | None = None) -> None:
-        self.console = Console(file=cast("IO[str]", _Lasting(sys.stderr)))
+        self.console = Console(file=cast("IO[str]", _NonFailingStream(sys.stderr)))
         self.is_live = self.console.is_terminal and not self.console.is_dumb_terminal
         self.total, self.steps, self.latest = total, None, Latest()
         self.text, self.since = "starting", time.monotonic()
@@ -220,7 +220,7 @@ def _leading_digit(number: float) -> int:
     return int(number // power) * power
 
 
-class _Lasting:
+class _NonFailingStream:
     """A stream to which writing never fails: once nobody reads it, it discards everything."""
 
     def __init__(self, stream: Any) -> None:
@@ -245,5 +245,5 @@ class _Lasting:
     def _discarding(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError):  # without a reader, or closed
+        except (OSError, ValueError):  # closed, or nobody reads it
             self.stream = None

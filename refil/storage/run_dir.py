@@ -39,7 +39,7 @@ from refil.training.config import RunConfig
 
 CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.jsonl", "checkpoint.safetensors"
 CURVE, REPLAY, BY_TASK, UNSAVED = "learning_curve.png", "replay.html", "by_task.json", "unsaved"
-OLD_CHECKPOINT = "training.safetensors"  # of version 0.1
+OLD_CHECKPOINT = "training.safetensors"  # checkpoint of version 0.1
 PARAMETERS = "learner.parameters"  # arrays of a checkpoint whose names start so are the model
 Tree = TypeVar("Tree")
 

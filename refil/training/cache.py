@@ -23,7 +23,7 @@ CHECKED = "checked"  # an empty file, written when all older entries were found 
 ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of entries where zstandard is installed; their content is not checked
 # Tuning options of some Intel CPUs, which XLA takes for missing instructions (openxla/xla issue 44565)
 REJECTED = b"+prefer-no-"
-SECONDS_TO_WRITE = 60  # an incomplete entry that is younger may be in the making
+SECONDS_TO_WRITE = 60  # an incomplete entry that is younger may still be being written
 
 
 def enable() -> None:

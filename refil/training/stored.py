@@ -71,7 +71,7 @@ def differing_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str
     found = {}
     for kind, given in names.items():
         stored = _file_name(values[kind]["name"]), values[kind]["sha256"]
-        has_no_hash = values[kind]["name"].endswith(".py") and not stored[1]  # in a config of version 0.2.0
+        has_no_hash = values[kind]["name"].endswith(".py") and not stored[1]  # configs of version 0.2.0 have none
         if stored[0] != given[0] or (stored[1] != given[1] and not has_no_hash):
             found[f"{kind}.name"] = (identity(*stored), identity(*given))
     return found

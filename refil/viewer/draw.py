@@ -111,7 +111,7 @@ def draw_scene(axes: Any, scene: Scene) -> None:
             Polygon(corners, color=body.color) if corners else Circle((body.x, body.y), body.radius, color=body.color)
         )
         axes.text(body.x, body.y, body.label, color="white", ha="center", va="center", fontsize=7)
-        for number, (share, color) in enumerate(body.bars):
+        for number, (fraction, color) in enumerate(body.bars):
             low = body.y + body.radius + 0.12 + 0.2 * number
-            axes.add_patch(Rectangle((body.x - body.radius, low), 2 * body.radius * share, 0.14, color=color))
+            axes.add_patch(Rectangle((body.x - body.radius, low), 2 * body.radius * fraction, 0.14, color=color))
     axes.text(0.02, 0.97, scene.note, color="white", transform=axes.transAxes, fontsize=8, va="top")

@@ -90,7 +90,7 @@ def _circle(circle: Circle, bodies: _Table, digits: int) -> list[Any]:
     radius = _rounded(max(digits, 3), circle.radius)[0]
     look = [circle.name, radius, circle.color, circle.label, circle.shape, circle.entity, circle.kind]
     number = bodies.number([*look, ranges, [color for _, color in circle.bars], names])
-    changing = [_rounded(3, share)[0] for share, _ in circle.bars]
+    changing = [_rounded(3, fraction)[0] for fraction, _ in circle.bars]
     return [
         number,
         *_rounded(digits, circle.x, circle.y),

@@ -58,7 +58,7 @@ def test_a_claim_with_a_late_clock_is_not_taken_over_while_it_is_touched(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["claim_3.json"]
 
 
-def test_what_a_dead_process_of_this_machine_left_is_free_at_once(tmp_path):
+def test_a_claim_of_a_dead_process_is_free_at_once(tmp_path):
     left_behind(tmp_path, machine=claims._machine(), age=0.0)
     with pytest.raises(RefilError, match="another process"):  # this process is alive, so without a lock it may train
         claims.claimed(tmp_path, alone=False).__enter__()

@@ -27,7 +27,7 @@ def equal(one, other):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-def test_a_folder_means_its_first_seed_and_a_file_its_own(trained):
+def test_a_folder_selects_its_first_seed_and_a_file_its_own(trained):
     setup = small().build()
     equal(initial.load(trained.path, setup), model(trained, 9))
     equal(initial.load(trained.path / "model_seed_10.safetensors", setup), model(trained, 10))

@@ -20,9 +20,7 @@ from refil.hosted import Lost, LostError
 from refil.types import Outcome
 
 LOG = logging.getLogger(__name__)
-Choose = Callable[
-    [State, np.ndarray, np.ndarray], State
-]  # (states, actions, keys) -> states with the orders of scripted allies
+ScriptPolicy = Callable[[State, np.ndarray, np.ndarray], State]  # (states, actions, keys) -> states with the allies' orders
 
 
 class Battles:
@@ -31,21 +29,21 @@ class Battles:
     Enemies get the order of the authors' environment with the first step of a battle: attack-move to where the allies are.
     """
 
-    def __init__(self, env: StarCraft, games: Games, choose: Choose | None = None) -> None:
-        self.env, self.games, self.choose, self.capacity = env, games, choose, games.capacity
-        self.tags: dict[int, UInt64[np.ndarray, " units"]] = {}  # of the unit in each slot, by the number of the game
+    def __init__(self, env: StarCraft, games: Games, script: ScriptPolicy | None = None) -> None:
+        self.env, self.games, self.script, self.capacity = env, games, script, games.capacity
+        self.tags: dict[int, UInt64[np.ndarray, " units"]] = {}  # tag of the unit in each slot, by the number of the game
 
     def reset(
         self,
         tasks: Int[np.ndarray, " episodes"],
         keys: UInt32[np.ndarray, "episodes words"],
-        wanted: Bool[np.ndarray, " episodes"],
+        selected: Bool[np.ndarray, " episodes"],
     ) -> State:
-        """Spawn the armies of the wanted episodes, and return the states in which the enemies have their first order."""
+        """Spawn the armies of the selected episodes, and return the states in which the enemies have their first order."""
         for info in self.games.start(len(tasks)):
             self._check(info)
         states, x, y = jax.tree.map(np.asarray, self._spawn(self.env.armies[tasks], keys))
-        numbers = np.flatnonzero(wanted).tolist()
+        numbers = np.flatnonzero(selected).tolist()
         starts = self.games.map(lambda number: self._reset(number, table.one(states, number), x[number], y[number]), numbers)
         found = [table.one(states, number) for number in range(len(tasks))]
         for number, state in zip(numbers, starts, strict=True):
@@ -60,7 +58,7 @@ class Battles:
         running: Bool[np.ndarray, " episodes"],
     ) -> tuple[State, Outcome, Lost]:
         """Give the commands of the actions, or of the scripted allies, and simulate eight ticks."""
-        ordered = states if self.choose is None else jax.tree.map(np.array, self.choose(states, actions, keys))
+        ordered = states if self.script is None else jax.tree.map(np.array, self.script(states, actions, keys))
         after = [table.one(ordered, number) for number in range(len(running))]
         numbers, lost = np.flatnonzero(running).tolist(), {}
         orders = {
@@ -78,7 +76,7 @@ class Battles:
 
     def _commands(self, number: int, before: State, ordered: State, actions: np.ndarray) -> list[Command]:
         game, tags = self.env.game, self.tags[number]
-        if self.choose is None:
+        if self.script is None:
             found = commands.of_actions(before, actions, tags, game)
         else:
             found = commands.of_orders(before, ordered, range(game.num_allies), tags, game)
@@ -133,12 +131,12 @@ class Battles:
         return jax.jit(jax.vmap(self.env.outcome))
 
 
-def scripted(env: StarCraft, script: Callable[..., State]) -> Choose:
+def scripted(env: StarCraft, script: Callable[..., State]) -> ScriptPolicy:
     """Return the orders of a script in many battles; keys are those of steps, as in `ScriptedStarCraft`."""
 
-    def choose(state: State, words: jax.Array) -> State:
+    def with_orders(state: State, words: jax.Array) -> State:
         script_key, _ = jax.random.split(jax.random.wrap_key_data(words))
         return script(env, state, script_key)
 
-    compiled = jax.jit(jax.vmap(choose))
+    compiled = jax.jit(jax.vmap(with_orders))
     return lambda states, actions, keys: compiled(states, keys)

@@ -16,7 +16,7 @@ from refil.envs.starcraft.sim.state import Game, State
 from refil.types import Trajectory
 
 MIN_BATTLES = stats.MIN_SEEDS  # fewer have no interval
-SHARE, AMOUNT = (0.0, 1.0), (0.0, float("inf"))  # bounds of values
+FRACTION, AMOUNT = (0.0, 1.0), (0.0, float("inf"))  # bounds of values
 # Which constants of the simulator decide a point, by the beginning of its name
 CONSTANTS = {
     "win rate": "a consequence of the points below it",
@@ -79,11 +79,11 @@ def measure(played: Trajectory, game: Game) -> dict[str, Values]:
     damage, recovery = np.maximum(lost, 0.0).sum(axis=1), np.maximum(-lost, 0.0).sum(axis=1)
     last, every = hit_points[np.arange(len(length)), length], np.ones(len(length), bool)
     ally = np.arange(game.num_units) < game.num_allies
-    found = {"win rate": Values(np.asarray(played.won, float), every, SHARE), "length": Values(length * 1.0, every, AMOUNT)}
+    found = {"win rate": Values(np.asarray(played.won, float), every, FRACTION), "length": Values(length * 1.0, every, AMOUNT)}
     teams = {"ally": ally, "enemy": ~ally}
     for team, members in teams.items():
-        share = last[:, members].sum(axis=1) / np.maximum(hit_points[:, 0, members].sum(axis=1), 1e-9)
-        found[f"{team} health left"] = Values(share, every, SHARE)
+        fraction = last[:, members].sum(axis=1) / np.maximum(hit_points[:, 0, members].sum(axis=1), 1e-9)
+        found[f"{team} health left"] = Values(fraction, every, FRACTION)
     for team, members in teams.items():
         for number, name in enumerate(game.table.names):
             of_type = (unit_type == number) & members

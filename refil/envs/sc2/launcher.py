@@ -19,7 +19,7 @@ from pathlib import Path
 
 LOG = "game.log"
 SECONDS = 0.2  # between two looks at the game and at the parent
-SET_PARENT_DEATH_SIGNAL = 1  # of prctl
+SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, an option of prctl
 
 
 def main(parent: int, folder: Path, command: list[str]) -> None:

@@ -82,7 +82,7 @@ class MapInfo:
     build: int
     playable_area: tuple[int, int, int, int]  # west, south, east, north
     pathing: Bool[np.ndarray, "x y"]  # whether units can walk there
-    terrain_height: Float32[np.ndarray, "x y"]  # from 0 to 1
+    terrain_height: Float32[np.ndarray, "x y"]  # heights from 0 to 1
 
 
 @runtime_checkable

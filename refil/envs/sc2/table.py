@@ -13,7 +13,7 @@ from refil.envs.sc2.records import ALLY, ENEMY, PASSIVE_IDS, GameRefusedError, P
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.errors import RefilError
 
-NO_TAG = 0  # of slots without a unit
+NO_TAG = 0  # tag in empty slots
 SEEN = ("x", "y", "health", "shield", "energy", "cooldown")  # what an observation says about living units
 ENDS = {"health": 0, "shield": 0, "energy": 0, "cooldown": 0, "target": NOBODY, "attack_moving": False, "moving": False}
 

@@ -193,7 +193,7 @@ def _slots(pair: tuple[Army, Army], sizes: list[int], table: UnitTable) -> list[
 
 
 def _max_raw_return(pairs: list[tuple[Army, Army]], table: UnitTable) -> float:
-    # Of a win against the reference army: the enemy army with the most unit types, then the most units, then the first.
+    # The reference army is the enemy army with the most unit types, then the most units, then the first one.
     hit_points = {unit.letter: unit.max_health + unit.max_shield for unit in table.units}
     reference = max((enemy for _, enemy in pairs), key=lambda army: (len(army), sum(army.values())))
     return reward.WIN_BONUS + sum(count * (reward.KILL_BONUS + hit_points[letter]) for letter, count in reference.items())

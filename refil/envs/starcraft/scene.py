@@ -12,7 +12,7 @@ from refil.scene import Circle, LegendEntry, Level, Line, Scene
 ALLY, ENEMY, EDGE = "#3b82f6", "#ef4444", "#475569"
 HEALTH, SHIELD, ENERGY = "#22c55e", "#38bdf8", "#c084fc"
 ATTACK, SPLASH, HEALING = "#fde047", "#fb923c", "#86efac"
-PLAIN = "#cbd5e1"  # of shapes in the legend
+PLAIN = "#cbd5e1"  # color of shapes in the legend
 FLASH = 3  # ticks for which an attack stays visible
 FIELDS = ("unit_type", "tag", "x", "y", "health", "shield", "energy", "target", "cooldown")
 

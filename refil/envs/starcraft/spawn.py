@@ -104,7 +104,7 @@ def _blocks(
     angle = jax.random.uniform(angle_key, (), maxval=2 * np.pi)
     x, y = _army_centers(angle, game)
     ally = ~game.is_enemy
-    blocks = len(game.table.units) + 1  # of an army: one for each type, and one for empty slots
+    blocks = len(game.table.units) + 1  # blocks per army: one for each type, and one for empty slots
     block = unit_type + 1 + jnp.where(ally, 0, blocks)
     offset = jax.random.uniform(offset_key, (2, 2 * blocks), minval=-OFFSET, maxval=OFFSET)
     offset = offset if game.arena.random_angle else jnp.zeros_like(offset)

@@ -11,7 +11,7 @@ from typing import Literal
 from refil.errors import RefilError
 
 Tasks = Literal["all", "train", "held-out"]
-FRACTION = 0.2  # of the tasks of each size that is held out
+FRACTION = 0.2  # fraction of the tasks of each size that is held out
 VERSION = 1
 PATH = Path(__file__).with_name("splits.json")
 

@@ -102,7 +102,7 @@ def _run(
 def _scan_program(outputs: int, time: int, size: int, weight_ref, biases_ref, gates_ref, carry_ref, *rest) -> None:
     start_ref, (hidden_ref, *previous_ref) = rest[:-outputs], rest[-outputs:]
     parts = [pl.ds(part * size, size) for part in range(3)]
-    dtype = gates_ref.dtype  # of the products' factors; the hidden state itself is float32
+    dtype = gates_ref.dtype  # type of the products' factors; the hidden state itself is float32
     weights = [weight_ref[:, part].astype(dtype) for part in parts]
     input_bias, hidden_bias = ([biases_ref[side, part][None, :] for part in parts] for side in range(2))
     reset_bias, update_bias = input_bias[0] + hidden_bias[0], input_bias[1] + hidden_bias[1]

@@ -16,7 +16,7 @@ from refil.types import EpisodeBatch
 
 
 def prefixes(setup: Setup, state: TrainState, played: Rollout) -> dict[str, Callable[[], Any]]:
-    """Return compiled programs that compute ever more of what one seed learns from a rollout; the last one is all of it."""
+    """Return compiled programs that compute successively longer prefixes of one seed's updates; the last one is all of it."""
     learner, batch = jax.tree.map(lambda leaf: leaf[0], (state.learner, batch_to_learn(state, played)))
     minibatches = jnp.arange(setup.train.envs).reshape(setup.algorithm.minibatches, -1)
 
@@ -32,8 +32,8 @@ def prefixes(setup: Setup, state: TrainState, played: Rollout) -> dict[str, Call
 
         return jax.lax.map(loss, jnp.tile(minibatches, (setup.algorithm.epochs, 1)))
 
-    def everything(learner: LearnerState, batch: EpisodeBatch) -> Any:
+    def all_updates(learner: LearnerState, batch: EpisodeBatch) -> Any:
         return update.learn(setup, learner, batch, jnp.zeros(()), jax.random.key(0))
 
-    programs = {"targets": targets, "forward": forward, "backward": everything}
+    programs = {"targets": targets, "forward": forward, "backward": all_updates}
     return {name: partial(devices.jit(program), learner, batch) for name, program in programs.items()}

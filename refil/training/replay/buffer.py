@@ -18,8 +18,8 @@ from refil.rollout import observe_batch
 from refil.types import Env, EpisodeBatch, PackIndex, Trajectory
 
 ROW_MULTIPLE = 2  # the GRU kernel processes 16 hidden states at a time, and a StarCraft row has eight
-CROWDED = 7 / 16  # of the padded size: in fuller batches many episodes are too long to share a row
-MIN_TIMESTEPS = 2  # of an episode
+MAX_PACKED_FRACTION = 7 / 16  # fraction of the padded size; in fuller batches many episodes are too long to share a row
+MIN_TIMESTEPS = 2  # shortest episode
 
 
 class ReplayBuffer(eqx.Module):
@@ -75,7 +75,7 @@ def pack_sizes(batch: int, horizon: int, fractions: Sequence[float]) -> tuple[Pa
 def _rows_for(timesteps: int, batch: int, horizon: int) -> int:
     """Return more rows than the timesteps would fill: what is left of a row is often too short for another episode."""
     filled = timesteps / (horizon + 1)
-    spare = max(1, filled - CROWDED * batch)
+    spare = max(1, filled - MAX_PACKED_FRACTION * batch)
     return min(batch, ROW_MULTIPLE * math.ceil((filled + spare) / ROW_MULTIPLE))
 
 

@@ -14,7 +14,7 @@ from refil.training.setup import Setup
 
 
 def prefixes(setup: Setup, state: TrainState, played: Any) -> dict[str, Callable[[], Any]]:
-    """Return compiled programs that compute ever more of one seed's update, without packing."""
+    """Return compiled programs that compute successively longer prefixes of one seed's update, without packing."""
     replay, learner = jax.tree.map(lambda leaf: leaf[0], (state.replay, state.learner))
     key = jax.random.key(0)
     slots = buffer.sample_indices(replay, setup.algorithm.batch, key)

@@ -14,7 +14,7 @@ def test_passive_copies_are_numbered_in_alphabetical_order():
 
 
 @pytest.mark.parametrize("name", ["GameCrashedError", "GameTimeoutError", "GameRefusedError", "GameEndedError"])
-def test_failures_of_a_game_can_be_told_from_what_a_user_has_to_mend(name):
+def test_game_failures_and_user_errors_have_different_types(name):
     error = getattr(records, name)
     assert issubclass(error, records.GameError)
     assert issubclass(error, RefilError)

@@ -32,7 +32,7 @@ def test_the_kernel_computes_what_plain_jax_computes(sizes, relu):
     jax.tree.map(assert_close, own, layer_norm.normalize_backward(*inputs, relu))
 
 
-def test_several_seeds_are_one_call():
+def test_seeds_share_one_kernel_call():
     inputs = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf[::-1]]), random_inputs(64, 32))
     own = jax.vmap(lambda *each: kernel.layer_norm_backward(*each, True, interpret=True))(*inputs)
     jax.tree.map(assert_close, own, jax.vmap(lambda *each: layer_norm.normalize_backward(*each, True))(*inputs))

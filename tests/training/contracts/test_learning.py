@@ -100,7 +100,7 @@ def test_mistakes_in_on_policy_methods_are_named():
     contracts.check_learning(tiny_streams.small().build(), "mine")
 
 
-def test_what_is_right_passes():
+def test_valid_methods_pass():
     own = {"optimizer": lambda config: optax.adam(config.lr), "target_update": lambda target, model, due: target}
     contracts.check_learning(setup()._replace(method=replace(setup().method, **own)), "mine")
 

@@ -41,7 +41,7 @@ def test_options_have_their_defaults():
         ({"build": 3}, r"build\(\) is an int, not a function"),
     ],
 )
-def test_what_is_wrong_is_named(changes, message):
+def test_invalid_plugins_are_named(changes, message):
     with pytest.raises(RefilError, match=message):
         contracts.default_options(module(**changes), "mine", ("config",))
 

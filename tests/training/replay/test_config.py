@@ -3,6 +3,7 @@
 import pytest
 
 from refil.errors import RefilError
+from refil.training.config import default
 from refil.training.replay import config
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import TrainConfig
@@ -11,6 +12,7 @@ from refil.training.setup import TrainConfig
 def test_the_defaults_are_the_papers():
     defaults = ReplayConfig()
     assert (defaults.batch, defaults.lr, defaults.max_grad_norm, defaults.target_every) == (32, 5e-4, 10.0, 200)
+    assert default("3-8sz", "refil").algorithm.buffer == 5000
     config.check(defaults, TrainConfig())
 
 

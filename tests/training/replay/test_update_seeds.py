@@ -40,7 +40,7 @@ def test_seeds_learn_the_same_in_groups(reference, monkeypatch):
 
 
 @pytest.mark.slow
-def test_packed_batches_teach_the_same(reference):
+def test_packed_updates_equal_padded_ones(reference):
     assert_models_close(run(small(**SIX, pack=(0.25, 0.5)).build())[0], reference)
 
 

@@ -22,7 +22,7 @@ class Fault:
     request: str = "step"
     count: int = 1
     game: int | None = None  # games are numbered from 0 in the order in which they connect
-    seconds: float = 1.0  # of delay
+    seconds: float = 1.0  # length of a delay
 
 
 class Faults:

@@ -23,7 +23,7 @@ class Peer:
     def __init__(self, env: StarCraft, faults: tuple[Fault, ...] = (), last_tick: int = LAST_TICK, port: int = 0) -> None:
         self._protocol = install.protocol()
         self.faults = Faults(faults)
-        self.sessions: list[Session] = []  # in the order in which they connected
+        self.sessions: list[Session] = []  # in order of connection
         self.requests: Counter[str] = Counter()  # how many of each kind were received
         self._simulator = Simulator(env)
         self._last_tick = last_tick

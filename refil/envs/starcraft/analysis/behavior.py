@@ -47,12 +47,12 @@ def count(state: State, game: Game) -> Counts:
     damaged = ally & is_target & (state.health + state.shield < (stats.max_health + stats.max_shield) / 2)
     # Added instead of selected: in games without splash damage XLA would take seconds to fold the constant.
     splash_distance = (distance + jnp.where(enemy & _has_splash(state, game), 0.0, jnp.inf)).min(axis=1)
-    wary = ally & (stats.range <= MELEE_RANGE) & stats.armed & (splash_distance <= SIGHT_RANGE)
+    near_splash = ally & (stats.range <= MELEE_RANGE) & stats.armed & (splash_distance <= SIGHT_RANGE)
     healer_choice = attacks & (near & healer).any(axis=1) & (near & ~healer).any(axis=1)
-    edges, armed = targeting.edge_distances(state, stats), state.alive & stats.armed
-    reaches = armed & ((edges <= stats.range[:, None]) & state.alive & (ally[:, None] != ally)).any(axis=1)
+    edge_distances, armed = targeting.edge_distances(state, stats), state.alive & stats.armed
+    reaches = armed & ((edge_distances <= stats.range[:, None]) & state.alive & (ally[:, None] != ally)).any(axis=1)
     pursues = enemy & stats.armed & (state.target >= 0) & ally[target]
-    chases = edges[jnp.arange(game.num_units), target] > stats.range
+    chases = edge_distances[jnp.arange(game.num_units), target] > stats.range
     meets = ally & stats.armed & ~reaches & (nearest <= SIGHT_RANGE)
     shooting, shooting_enemies = (reaches & ally).sum(), (reaches & enemy).sum()
     is_weakest = hit_points[jnp.arange(game.num_units), target] <= hit_points.min(axis=1)
@@ -63,7 +63,7 @@ def count(state: State, game: Game) -> Counts:
         "retreat from a close melee enemy while reloading (ranged)": _tally(reloads & threatened, retreats),
         "retreat when damaged and attacked": _tally(damaged, retreats),
         "attack a healer in range": _tally(healer_choice, healer[target]),
-        "keep away from splash damage (melee)": _tally(wary, ~advances),
+        "keep away from splash damage (melee)": _tally(near_splash, ~advances),
         "wait for enemies in sight but out of weapon range": _tally(meets, ~advances),
         "make an enemy chase its target": _tally(pursues, chases),
         "have more units in weapon range of an enemy than the enemy": _tally(

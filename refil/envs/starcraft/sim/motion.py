@@ -47,7 +47,7 @@ def contact_distances(state: State, stats: UnitStats) -> Float[Array, "units uni
 
 
 def pairs(x: Float[Array, " units *batch"], y: Float[Array, " units *batch"], contact: Array) -> Pairs:
-    """Return directions and gaps of all pairs of units; of two units in the same place the later one counts as east."""
+    """Return directions and gaps of all pairs of units; if two units coincide, the later one counts as east."""
     slots = add_batch_axes(jnp.arange(len(x)), x)
     x, y = x[:, None] - x[None], y[:, None] - y[None]
     distance = norm(x, y)

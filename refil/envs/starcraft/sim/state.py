@@ -75,7 +75,7 @@ class Arena:
 
     size = 32.0
     center = 16.0
-    spawn_distance = 7.0  # from the center to either army
+    spawn_distance = 7.0  # distance of either army from the center
 
 
 ARENAS = {

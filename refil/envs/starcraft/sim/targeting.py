@@ -23,7 +23,7 @@ def can_attack(target: Int[Array, " units *batch"], stats: UnitStats, game: Game
 
 
 def healable(stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
-    """[other, unit]: return whether the unit can heal the other one."""
+    """Return a mask [other, unit] of the others that a unit can heal."""
     teammates = add_batch_axes(~game.opponents & ~jnp.eye(game.num_units, dtype=bool), stats.radius)
     return teammates & stats.heals[None] & ((stats.attributes[:, None] & BIOLOGICAL) != 0)
 
@@ -81,7 +81,7 @@ def choose_enemy(state: State, stats: UnitStats, game: Game) -> Int[Array, " uni
 
 
 def targeted_by(state: State) -> Bool[Array, "units units *batch"]:
-    """[other, unit]: return whether the other unit targets the unit."""
+    """Return a mask [other, unit] of the others that target a unit."""
     return state.target[:, None] == add_batch_axes(jnp.arange(len(state.x)), state.x)[None]
 
 

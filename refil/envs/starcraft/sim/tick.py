@@ -78,7 +78,7 @@ def attack(
 
 
 def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
-    """[attacker, victim]: return whom an attack of each unit would damage, by the effect of its type."""
+    """Return a mask [attacker, victim] of the units that an attack would damage, by the effect of the attacker's type."""
     aim_x, aim_y, _ = targeting.offset_to(state.target, state, stats, game)
     shots = Shots(
         target=state.target,

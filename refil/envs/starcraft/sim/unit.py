@@ -53,19 +53,19 @@ class Unit:
     type_id: int  # the game's unit type ID; feature columns and enemy slots are sorted by it
     max_health: float
     speed: float  # per tick
-    radius: float  # for weapon ranges and splash damage
+    radius: float  # radius for weapon ranges and splash damage
     collision_radius: float
     max_shield: float = 0.0
     armor: float = 0.0
     attributes: int = 0
     plane: int = GROUND
     collision_layers: int = ON_GROUND
-    damage: float = 0.0  # of one hit
+    damage: float = 0.0  # damage of one hit
     hits_per_attack: int = 1
     bonus_damage: float = 0.0
     bonus_against: int = 0  # attributes
     target_planes: int = GROUND
-    range: float = 0.0  # of the weapon or of healing, edge to edge
+    range: float = 0.0  # range of the weapon or of healing, edge to edge
     attack_period: float = 0.0  # ticks between two attacks
     effect: Effect = single_target
     dies_attacking: bool = False
@@ -78,7 +78,7 @@ class Unit:
     heal_cost: float = 0.0  # energy per health
     acceleration: float = 0.0  # speed gained per tick; 0 reaches full speed immediately
     max_cooldown: float = 1.0  # divisor of the cooldown feature in SMAC
-    shape: str = "circle"  # in drawings, one of `refil.scene.SHAPES`
+    shape: str = "circle"  # shape in drawings, one of `refil.scene.SHAPES`
 
 
 class UnitStats(eqx.Module):

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 from refil.envs.starcraft.sim.state import norm
 from refil.envs.starcraft.sim.unit import AIR, ARMORED, GROUND, IN_AIR, LIGHT, ON_GROUND, SECOND, STRUCTURE, Shots, Unit
 
-HALF_LENGTH = 1.25  # of the burnt line, to either side of the target
+HALF_LENGTH = 1.25  # how far the burnt line reaches to either side of the target
 HALF_WIDTH = 0.15
 SMACLITE_HALF_LENGTH = 1.4
 SMACLITE_REACH = 1.408  # SMAClite looks for victims within this distance of the target

@@ -1,4 +1,4 @@
-"""What each ingredient of on-policy REFIL is worth: one option changed at a time, 16M steps, 3 seeds.
+"""Contribution of each ingredient of on-policy REFIL: one option changed at a time, 16M steps, 3 seeds.
 
 Every run has schedules of its own length. Runs are in the order of the ingredients, so that a sweep that is stopped early
 has finished the first ones on both sets.

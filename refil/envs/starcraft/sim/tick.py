@@ -119,7 +119,8 @@ def apply_damage(
 
     carry = state.health, state.shield, state.attacker
     if game.num_units > MAX_UNROLLED:
-        carry = jax.lax.fori_loop(0, game.num_units, lambda slot, carry: apply_attack(carry, slot), carry, unroll=MAX_UNROLLED)
+        unroll = 1 if game.in_kernel else MAX_UNROLLED
+        carry = jax.lax.fori_loop(0, game.num_units, lambda slot, carry: apply_attack(carry, slot), carry, unroll=unroll)
     else:
         carry = apply_rows(apply_attack, carry, [(slot,) for slot in range(game.num_units)], game)
     health, shield, attacker = carry

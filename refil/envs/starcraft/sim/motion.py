@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, at_target, norm
+from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm
 from refil.envs.starcraft.sim.unit import UnitStats
 
 # Degrees off a unit's course, smallest first, and the weight of the distance gained on each heading.
@@ -128,7 +128,7 @@ def steer(
 def slide(state: State, now: Pairs, step: Sequence[Array], game: Game) -> Vector:
     """Remove from each unit's step its component into the body that blocks it most, so that it slides along that body."""
     excess = approach(now, step) - max_approach(now, step)
-    blocker = jnp.argmax(excess, axis=0)
+    blocker = argmin(-excess, game)
     too_far = jnp.maximum(excess.max(axis=0), 0.0)
     x, y = at_target(state.x, blocker, game) - state.x, at_target(state.y, blocker, game) - state.y
     scale = too_far / jnp.maximum(norm(x, y), 1e-6)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.starcraft.sim.rules import HEAL_SCAN_RANGE, MIN_HEAL_ENERGY
-from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, argmin, at_target, norm
 from refil.envs.starcraft.sim.unit import BIOLOGICAL, UnitStats
 
 FAR = 1e6
@@ -63,7 +63,7 @@ def choose_enemy(state: State, stats: UnitStats, game: Game) -> Int[Array, " uni
         cost = jnp.where(targets & targeted_by(state) & ~noticed, FAR / 2, cost)
     if rules.prefer_healers:
         cost = cost - jnp.where(noticed & stats.heals[:, None], FAR / 2, 0.0)
-    nearest = jnp.argmin(cost, axis=0).astype(state.target.dtype)
+    nearest = argmin(cost, game).astype(state.target.dtype)
     found = jnp.where(cost.min(axis=0) < FAR, nearest, NOBODY)
 
     def is_valid(target: Int[Array, " units *batch"]) -> Bool[Array, " units *batch"]:
@@ -101,7 +101,7 @@ def choose_patient(state: State, stats: UnitStats, game: Game) -> Int[Array, " u
     found = candidate_health.min(axis=0) < FAR
     if not game.rules.healers_follow:
         found &= state.energy >= jnp.where(state.target >= 0, stats.heal_rate * stats.heal_cost, MIN_HEAL_ENERGY)
-    return jnp.where(found, jnp.argmin(cost, axis=0).astype(state.target.dtype), NOBODY)
+    return jnp.where(found, argmin(cost, game).astype(state.target.dtype), NOBODY)
 
 
 def heal_scan_range(stats: UnitStats, game: Game) -> Float[Array, "1 units *batch"] | float:

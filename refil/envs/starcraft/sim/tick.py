@@ -3,20 +3,24 @@
 On a GPU the same code is compiled into a kernel; `kernel.py` lists what it must not use for that.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from refil import hardware
 from refil.envs.starcraft.sim import motion, targeting
 from refil.envs.starcraft.sim.rules import COOLDOWN_JITTER, SHIELD_DELAY
 from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, apply_rows, at_target, norm, take_unit
 from refil.envs.starcraft.sim.unit import Shots, UnitStats
 
-MAX_UNROLLED = 64  # attackers whose damage is applied in an unrolled loop, outside kernels
+MAX_UNROLLED = 64  # attackers whose damage is applied in an unrolled loop on a GPU
+CPU_UNROLLED = 4  # attackers of an iteration of that loop on a CPU
 
 
 def tick(state: State, stats: UnitStats, jitter: Float[Array, " units *batch"], game: Game) -> State:
@@ -117,15 +121,23 @@ def apply_damage(
             health -= jnp.where(through > 0, jnp.maximum(through - stats.armor, game.rules.min_damage), 0.0)
         return health, shield, jnp.where(hit_damage > 0, jnp.asarray(slot, attacker.dtype), attacker)
 
-    carry = state.health, state.shield, state.attacker
-    if game.num_units > MAX_UNROLLED:
-        unroll = 1 if game.in_kernel else MAX_UNROLLED
-        carry = jax.lax.fori_loop(0, game.num_units, lambda slot, carry: apply_attack(carry, slot), carry, unroll=unroll)
-    else:
-        carry = apply_rows(apply_attack, carry, [(slot,) for slot in range(game.num_units)], game)
+    carry = _apply_slots(apply_attack, (state.health, state.shield, state.attacker), game)
     health, shield, attacker = carry
     after = replace(state, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
     return after, damage.max(axis=0) > 0
+
+
+def _apply_slots(function: Callable[..., Any], carry: Any, game: Game) -> Any:
+    """Apply `carry = function(carry, slot)` for every slot.
+
+    The loop is unrolled on a GPU, so that XLA makes one pass over the battles. On a CPU XLA would then compute all attacks
+    again for every array that depends on them.
+    """
+    on_gpu = game.in_kernel or hardware.on_gpu()
+    if on_gpu and game.num_units <= MAX_UNROLLED:
+        return apply_rows(function, carry, [(slot,) for slot in range(game.num_units)], game)
+    unroll = 1 if game.in_kernel else MAX_UNROLLED if on_gpu else CPU_UNROLLED
+    return jax.lax.fori_loop(0, game.num_units, lambda slot, carry: function(carry, slot), carry, unroll=unroll)
 
 
 def heal(state: State, stats: UnitStats, game: Game) -> State:

@@ -80,7 +80,7 @@ def kernels() -> Choice:
     reason = _unsupported(device())
     if setting == "on" or reason is None:
         return Choice(True, NEW_ENOUGH if reason is None else f"switched on, although {reason}")
-    return Choice(False, f"{reason}; '--kernels on' tries them")
+    return Choice(False, f"{reason}; kernels='on' tries them")
 
 
 def check(setting: Kernels) -> None:

@@ -55,7 +55,7 @@ def frames(clip: Clip, folder: Path) -> int:
 def check_film() -> None:
     """Raise if there is no ffmpeg to write films with."""
     if shutil.which("ffmpeg") is None:
-        raise RefilError("films need the program ffmpeg, which is not installed; --gif writes an animation without it")
+        raise RefilError("videos need the program ffmpeg, which is not installed; an animated GIF does not")
 
 
 def film(clip: Clip, path: Path) -> None:

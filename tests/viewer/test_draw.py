@@ -46,7 +46,7 @@ def test_a_film_lasts_as_long_as_the_clip(tmp_path: Path):
 
 def test_a_film_without_ffmpeg_is_refused_before_anything_is_played(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RefilError, match="films need the program ffmpeg"):
+    with pytest.raises(RefilError, match="videos need the program ffmpeg"):
         export.Outputs(mp4=tmp_path / "film.mp4").check()
 
 

@@ -106,13 +106,12 @@ class RunDir:
 
     def by_task(self) -> dict[str, list[float]]:
         """Return the win rates on each task, one per seed; raise if other models than those stored here won them."""
-        path = self.path / BY_TASK
+        run, path = self.path, self.path / BY_TASK
         if not path.exists():
             raise RefilError(f"{self.path} has no {BY_TASK} yet; evaluating the run by task creates it", self.path)
         rates, models = records.parse_by_task(serialization.read_bytes(path), path)
         if models is not None and self.model_paths() and models != model_files.checksums(self.path):
-            message = f"{path} belongs to other models than those in {self.path}; evaluating the run by task replaces it"
-            raise RefilError(message, self.path)
+            raise RefilError(f"{path} belongs to other models than those in {run}; evaluating the run by task replaces it", run)
         return rates
 
     def write_by_task(self, episodes: int, won: dict[str, list[int]], **means: dict[str, list[float]]) -> None:
@@ -132,11 +131,10 @@ class RunDir:
         """
         leftovers = [path for path in (self.path / METRICS, self.path / BY_TASK, *self.model_paths()) if _has_content(path)]
         if leftovers and not (self.path / UNSAVED).exists():
-            advice = "training its config in another folder repeats it"
-            if (self.path / OLD_CHECKPOINT).exists():
-                message = f"{self.path / OLD_CHECKPOINT} was written by refil 0.1 and cannot be resumed; {advice}"
-                raise RefilError(message, self.path)
-            raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {advice}", self.path)
+            hint = "training its config in another folder repeats it"
+            if (old := self.path / OLD_CHECKPOINT).exists():
+                raise RefilError(f"{old} was written by refil 0.1 and cannot be resumed; {hint}", self.path)
+            raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {hint}", self.path)
         archive = next(path for n in itertools.count(1) if not os.path.lexists(path := self.path / f"aborted_{n}"))
         if leftovers:
             serialization.make_folder(archive)

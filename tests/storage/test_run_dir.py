@@ -101,7 +101,9 @@ def test_a_checkpoint_of_another_config_is_refused_with_the_option_and_both_valu
 
 def test_a_checkpoint_of_other_steps_and_output_is_loaded(run):
     save(run)
-    run.load_checkpoint(STATE, small(steps=999, log_every=3, compact_checkpoints=True))
+    state, seconds = run.load_checkpoint(STATE, small(steps=999, log_every=3, compact_checkpoints=True))
+    np.testing.assert_array_equal(state["a"], STATE["a"])
+    assert seconds == 1.5
 
 
 def test_the_config_is_compared_before_shapes(run):

@@ -62,7 +62,9 @@ def _exit_code(arguments: list[str]) -> ExitCode:
             import traceback
 
             traceback.print_exc()
-        _complain(str(error))
+        from refil.cli import _advice
+
+        _complain(_advice.error_text(error))
         return 2
     except SystemExit as stop:
         return stop.code

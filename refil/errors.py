@@ -12,7 +12,14 @@ LONGEST = 300  # characters of a quoted message
 
 
 class RefilError(ValueError):
-    """A request that cannot be met; the message names the bad value and the choices."""
+    """A request that cannot be met; the message names the bad value and the choices.
+
+    `run` is the folder of the run that the message gives advice about, if it does.
+    """
+
+    def __init__(self, message: str = "", run: object = None) -> None:
+        super().__init__(message)
+        self.run = run
 
 
 def closest(name: str, choices: Collection[str]) -> str | None:

@@ -1,7 +1,8 @@
-"""What this process computes on, and what follows from it: GPU kernels, TF32 and bfloat16.
+"""The device of this process and what it supports: GPU kernels, TF32 and bfloat16.
 
-Everything that depends on the vendor, the compute capability or the packages of a machine is decided here. Kernels were
-measured on an NVIDIA H200. Other NVIDIA GPUs since Ampere should run them but are untested, and so are GPUs of other vendors.
+Whether there is a GPU and what its vendor, its compute capability and the installed packages allow is decided here. Modules
+with a form for GPUs ask `on_gpu`; a kernel also asks `kernels`, and for sizes that it supports. Kernels were measured
+on an NVIDIA H200. Other NVIDIA GPUs since Ampere should run them but are untested, and so are GPUs of other vendors.
 """
 
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ def kernels() -> Choice:
     reason = _unsupported(device())
     if setting == "on" or reason is None:
         return Choice(True, NEW_ENOUGH if reason is None else f"switched on, although {reason}")
-    return Choice(False, f"{reason}; '--kernels on' tries them")
+    return Choice(False, f"{reason}; kernels='on' tries them")
 
 
 def check(setting: Kernels) -> None:

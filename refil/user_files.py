@@ -95,8 +95,7 @@ def _load(path: Path, source: bytes, trust: bool) -> UserFile:
         add_trusted(sha256, path)
     elif not is_trusted(sha256):
         raise RefilError(
-            f"{path} is code that you have not run before (SHA-256 {sha256}); read it, and if you trust it pass --trust "
-            f"(in Python: trust=True)"
+            f"{path} is code that you have not run before (SHA-256 {sha256}); read it, and if you trust it pass trust=True"
         )
     if sha256 not in _loaded:
         _loaded[sha256] = UserFile(path, sha256, source, _run(path, source, sha256))

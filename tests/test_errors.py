@@ -1,8 +1,17 @@
 """Hints in errors, and errors in a user's own code, which become a sentence that names the place."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
+import refil
 from refil.errors import RefilError, closest, failure, list_choices, user_code
+
+PACKAGE = Path(refil.__file__).parent
+FLAGS_OF_OTHER_PROGRAMS = {"sweeps/slurm.py", "sweeps/local.py", "training/flags.py"}  # scancel, nvidia-smi, XLA
+COMMANDS = {"__main__.py", "sweeps/process.py", "teams/card.py"}  # parse, start or print a command
 
 
 def test_the_closest_choice_is_found_whatever_its_case():
@@ -43,3 +52,26 @@ def test_long_messages_are_cut_to_their_first_line():
 def test_a_syntax_error_names_its_line(tmp_path):
     with pytest.raises(RefilError, match=r"importing mine failed at mine.py:2: SyntaxError"), user_code("importing mine"):
         compile("x = 1\nx = = 2\n", "mine.py", "exec")
+
+
+def test_the_library_does_not_speak_of_flags():
+    """No text outside `refil/cli` names a flag, so no error does; `refil.cli._advice` translates errors."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if name.startswith("cli/") or name in FLAGS_OF_OTHER_PROGRAMS | COMMANDS:
+            continue
+        tree = ast.parse(path.read_text())
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        flags = [node.value for node in texts if id(node) not in documented and re.search(r"(?<![\w|-])--[a-z]", node.value)]
+        assert not flags, f"{name}: {flags}"
+
+
+def test_errors_of_the_library_name_no_flag_even_in_files_that_use_some():
+    for path in (path for path in PACKAGE.rglob("*.py") if "cli" not in path.parts):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and path.name != "__main__.py":
+                texts = [
+                    part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                ]
+                assert not any(re.search(r"(?<![\w|-])--[a-z]", text) for text in texts), f"{path}: {texts}"

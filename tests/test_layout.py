@@ -2,7 +2,9 @@
 
 import ast
 import functools
+import itertools
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,34 +47,36 @@ LAYERS = [
 ]
 # The contract tests of each kind cover these, so that adding one stays a change of one file.
 PLUGINS = ("refil/methods", "refil/envs/starcraft/sim/units", "refil/envs/starcraft/scripts", "refil/examples")
-TESTED_ELSEWHERE = {
-    "types": "tests/test_envs.py",
-    "environment": "tests/test_api.py",
-    "checks/episodes": "tests/checks/test_environments.py",
-    "scene": "tests/viewer/test_export.py",
+TESTED_ELSEWHERE = {  # each of these test files imports the module
+    "types": "tests/test_rollout.py",
     "numpy_policy": "tests/cli/test_export.py",
+    "envs/starcraft/__init__": "tests/envs/starcraft/test_scenarios.py",
     "envs/starcraft/config": "tests/envs/starcraft/test_env.py",
-    "envs/starcraft/scene": "tests/envs/starcraft/test_env.py",
     "envs/starcraft/tactics": "tests/envs/starcraft/analysis/test_scripted.py",
-    "envs/starcraft/sim/rules": "tests/envs/starcraft/sim/test_tick.py",
-    "envs/starcraft/sim/unit": "tests/envs/starcraft/sim/test_tick.py",
-    "envs/starcraft/sim/state": "tests/envs/starcraft/sim/test_tick.py",
-    "envs/sc2/config": "tests/envs/sc2/test_env.py",
-    "training/flags": "tests/training/test_config.py",
-    "training/onpolicy/config": "tests/training/onpolicy/test_loop.py",
-    "learning/networks": "tests/test_methods.py",
-    "envs/jaxmarl/smax": "tests/adapters/test_jaxmarl.py",
-    "envs/jaxmarl/spread": "tests/adapters/test_jaxmarl.py",
+    "envs/sc2/__init__": "tests/envs/sc2/test_env.py",
+    "envs/sc2/config": "tests/envs/sc2/test_battles.py",
+    "training/onpolicy/config": "tests/training/onpolicy/test_update.py",
     "recording": "tests/cli/test_record.py",
-    "training/onpolicy/timing": "tests/cli/test_bench.py",
-    "training/replay/timing": "tests/cli/test_bench.py",
-    "experiments/figure_3b": "tests/experiments/test_figure_4.py",
-    "experiments/figure_3b_released": "tests/experiments/test_figure_4.py",
-    "cli/_executors": "tests/cli/test_sweep.py",
-    "cli/_sweep_progress": "tests/cli/test_sweep.py",
+    "experiments/__init__": "tests/experiments/test_published.py",
+    "methods/__init__": "tests/experiments/test_figure_4.py",
     "sweeps/executor": "tests/sweeps/test_scheduler.py",
     "sweeps/table": "tests/sweeps/test_state.py",
+    "teams/__init__": "tests/teams/test_card.py",
 }
+TESTED_THROUGH = {  # these modules are reached by a name or an option, which is in the test file
+    "__init__": ("tests/test_api.py", "refil.train("),
+    "__main__": ("tests/test_main.py", '"-m", "refil"'),
+    "envs/jaxmarl/__init__": ("tests/adapters/test_jaxmarl.py", "environments of JaxMARL are"),
+    "envs/jaxmarl/smax": ("tests/adapters/test_jaxmarl.py", '"smax_'),
+    "envs/jaxmarl/spread": ("tests/adapters/test_jaxmarl.py", '"mpe_simple_spread"'),
+    "training/onpolicy/timing": ("tests/cli/test_bench.py", '"--parts"'),
+    "training/replay/timing": ("tests/cli/test_bench.py", '"--parts"'),
+    "experiments/figure_3b": ("tests/cli/test_sweep.py", '"figure_3b"'),
+    "experiments/figure_3b_released": ("tests/cli/test_sweep.py", '"figure_3b_released"'),
+    "cli/_executors": ("tests/cli/test_sweep.py", '"--slots"'),
+    "cli/_sweep_progress": ("tests/cli/test_sweep.py", '"sweep"'),
+}
+NEED_EXTRAS = {"refil.adapters.jaxmarl", "refil.envs.jaxmarl.smax", "refil.envs.jaxmarl.spread"}  # which tests do without
 LONG_FILES: dict[str, str] = {}  # files of more than 250 lines, with the reason
 
 
@@ -86,6 +90,13 @@ def layer(name: str) -> int:
     return found[0]
 
 
+def test_imports_are_absolute():
+    """Otherwise `imports` below would miss them."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), path
+
+
 @functools.cache
 def imports(path: Path) -> frozenset[str]:
     """Modules of the package that a file imports."""
@@ -96,7 +107,7 @@ def imports(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             inside = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name for name in inside if exists(name)} or {node.module}
-    return frozenset(name for name in found if name.startswith("refil."))
+    return frozenset(name for name in found if f"{name}.".startswith("refil."))
 
 
 def exists(name: str) -> bool:
@@ -107,10 +118,29 @@ def exists(name: str) -> bool:
 @pytest.mark.parametrize("path", [path for path in SOURCES if name_of(path) != "refil"], ids=name_of)
 def test_imports_point_to_lower_layers(path):
     own = name_of(path)
-    for imported in imports(path):
+    for imported in imports(path) - {"refil"}:  # which is the version, and imports the rest later
         same_package = own.split(".")[:2] == imported.split(".")[:2]
         allowed = layer(imported) <= layer(own) if same_package else layer(imported) < layer(own)
         assert allowed, f"{own} imports {imported}"
+
+
+def test_the_list_of_layers_in_the_guide_is_the_one_that_is_checked():
+    """Each line names modules from left to right, up to two spaces; `training (all but X)` means those of no other line."""
+    listed = [line.strip() for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if re.match(r"    \S.*  \S", line)]
+    guide = [re.split(r"  +", line)[0] for line in listed[listed.index(next(x for x in listed if x.startswith("errors "))) :]]
+    rank = {}
+    for number, names in enumerate(guide):
+        for name in re.sub(r"\(.*\)", "", names).replace("|", " ").split():
+            rank[name] = number
+
+    def row(module: str) -> int:
+        name = module.removeprefix("refil.")
+        return rank.get(name, rank.get(name.partition(".")[0], -1))
+
+    for lower, higher in itertools.pairwise(LAYERS):
+        assert max(map(row, lower)) <= min(map(row, higher)), (lower, higher)
+    top = {path.relative_to(ROOT / "refil").parts[0].removesuffix(".py") for path in SOURCES} - {"__init__"}
+    assert top == {name.partition(".")[0] for name in rank}
 
 
 def test_environments_and_networks_do_not_know_each_other():
@@ -137,24 +167,43 @@ def test_there_is_no_import_cycle():
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_file_has_its_test(path):
+    """A test in the matching file, which names the module; or in another one, which imports it or reaches it as listed."""
     relative = path.relative_to(ROOT / "refil")
-    if path.name.startswith("__") or any(str(path.relative_to(ROOT)).startswith(plugin) for plugin in PLUGINS):
+    module = str(relative.with_suffix(""))
+    if any(str(path.relative_to(ROOT)).startswith(plugin) for plugin in PLUGINS) or not has_code(path):
         return
-    elsewhere = TESTED_ELSEWHERE.get(str(relative.with_suffix("")))
-    test = ROOT / elsewhere if elsewhere else ROOT / "tests" / relative.parent / f"test_{relative.name.lstrip('_')}"
-    assert test.exists(), test
-    if not elsewhere:
+    if module in TESTED_ELSEWHERE:
+        assert name_of(path) in imports(ROOT / TESTED_ELSEWHERE[module]), f"{TESTED_ELSEWHERE[module]} imports no {module}"
+    elif module in TESTED_THROUGH:
+        test, text = TESTED_THROUGH[module]
+        assert text in (ROOT / test).read_text(), f"{test} does not use {text}"
+    else:
+        test = ROOT / "tests" / relative.parent / f"test_{relative.name.lstrip('_')}"
+        assert test.exists(), test
         word = path.stem.lstrip("_").replace("_", "[_-]")  # the module, or the command
         assert re.search(rf"(?<![a-z]){word}(?![a-z])", test.read_text()), f"{test} does not use {name_of(path)}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_importing_creates_no_array(path):
-    """No backend may start before the user's options are read."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
-            for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
-                assert not ast.unparse(call.func).startswith(("jnp.", "jax.")), ast.unparse(call)
+def has_code(path: Path) -> bool:
+    """Return whether a file defines functions, or is no `__init__.py`."""
+    tree = ast.parse(path.read_text())
+    return path.name != "__init__.py" or any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
+
+
+def test_no_test_is_listed_for_a_file_that_is_gone():
+    modules = {str(path.relative_to(ROOT / "refil").with_suffix("")) for path in SOURCES}
+    assert modules >= {*TESTED_ELSEWHERE, *TESTED_THROUGH}
+
+
+def test_importing_every_module_starts_no_backend():
+    """No array may be created before the user's options are read."""
+    names = [name_of(path) for path in SOURCES if name_of(path) not in NEED_EXTRAS]
+    program = (
+        f"from importlib import import_module\nfor name in {names}:\n    import_module(name)\n"
+        "from jax._src import xla_bridge\nassert not xla_bridge.backends_are_initialized()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
@@ -177,8 +226,9 @@ def test_nine_of_ten_functions_have_at_most_20_lines():
     assert lengths[int(0.9 * len(lengths))] <= 20
 
 
-@pytest.mark.slow
-def test_one_iteration_of_group_matching_enters_at_most_12_files():
+@pytest.mark.slow  # for two minutes: the profiler is called for every function of JAX
+def test_an_iteration_of_group_matching_enters_twelve_files_and_asks_for_the_backend_in_another():
+    """All that a compiled iteration computes, from its tracing; not the trainer, which calls it and logs (rows 1 to 3)."""
     sizes = {"agents": 3, "cells": 4, "horizon": 6}
     asked = config.default("group_matching", "refil").with_options(sizes, {"size": 8, "heads": 2}, batch=4, buffer=16, envs=4)
     setup, entered = asked.build(), set()
@@ -195,7 +245,8 @@ def test_one_iteration_of_group_matching_enters_at_most_12_files():
         jax.jit(functools.partial(loop.iterate, setup)).trace(state)
     finally:
         sys.setprofile(before)
-    assert entered == {path.removeprefix("refil/") for path in walk()[3:15]}  # rows 4 to 15, twelve files
+    assert entered - {"hardware.py"} == {path.removeprefix("refil/") for path in walk()[3:15]}  # rows 4 to 15, twelve files
+    assert "hardware.py" in entered  # layers ask it whether there is a GPU
 
 
 def walk() -> list[str]:

@@ -54,7 +54,9 @@ def test_the_same_content_is_one_module_and_other_content_another(tmp_path):
 
 def test_unknown_code_is_refused_before_it_runs_with_its_name_and_hash(tmp_path):
     code = write(tmp_path / "code.py", f"open({str(tmp_path / 'marker')!r}, 'w')")
-    with pytest.raises(RefilError, match=rf"code.py is code that you have not run before \(SHA-256 {sha256(code)}\).*--trust"):
+    with pytest.raises(
+        RefilError, match=rf"code.py is code that you have not run before \(SHA-256 {sha256(code)}\).*pass trust=True"
+    ):
         user_files.load_stored(code, sha256(code), trust=False)
     with pytest.raises(RefilError, match=r"code.py has changed: its SHA-256 is .*, but the config has 00"):
         user_files.load_stored(code, 64 * "0", trust=True)

@@ -34,4 +34,4 @@ def flags_in_errors(config: RunConfig) -> Iterator[None]:
         names = settings.flags(config) | NAMES
         paths = "|".join(re.escape(path) for path in sorted(names, key=len, reverse=True))
         text = re.sub(rf"(?<![\w./-])({paths})(?![\w.]*\w)", lambda found: names[found[0]], str(error))
-        raise RefilError(text) from error
+        raise RefilError(text, error.run) from error

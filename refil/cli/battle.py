@@ -56,7 +56,7 @@ class BattleArgs:
     ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
     html: Path | None = None  # Write a replay page of the first battles
     gif: Path | None = None  # Write an animation of the first battle
-    mp4: Path | None = None  # Write a film of the first battle; needs ffmpeg
+    mp4: Path | None = None  # Write a video of the first battle; needs ffmpeg
     png: Path | None = None  # Write a picture of the middle of the first battle
     frames: Path | None = None  # Folder for a picture of every game tick of the first battle
 
@@ -181,7 +181,7 @@ def print_ticks(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: lis
 
 
 def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> None:
-    """Write the page, the animation, the film and the pictures that were asked for; rewards are those of whole steps."""
+    """Write the page, the animation, the video and the pictures that were asked for; rewards are those of whole steps."""
     import jax
 
     from refil.envs.starcraft.analysis import scripted

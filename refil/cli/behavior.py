@@ -25,9 +25,9 @@ ENVS = "refil.envs"
 class BehaviorArgs:
     """The run, and the scripts to compare it to."""
 
-    run: Annotated[Path, tyro.conf.Positional]  # Folder of the run
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # Folder of the run
     episodes: PositiveInt = 100  # Number of battles per seed and per script
-    scripts: tuple[str, ...] = ()  # Scripts to compare to (none given: all)
+    scripts: tuple[str, ...] = ()  # Scripts to compare to (empty: all)
     seed: NonNegativeInt = 0  # Random seed of the battles
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print JSON: for each behavior and player, the opportunities and how many were taken

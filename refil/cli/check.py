@@ -31,7 +31,8 @@ The exit code is 1 if a property does not hold."""
 class CheckArgs:
     """What to check, and how."""
 
-    name: Annotated[str, tyro.conf.Positional]  # Environment or method: a name from 'refil list', or the path of a .py file
+    # Environment or method: a name from 'refil list', or the path of a .py file
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     env: str | None = None  # Environment whose sizes and defaults a method is checked with (None: a small artificial one)
     seed: NonNegativeInt = 0  # Random seed
 

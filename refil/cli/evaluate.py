@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class EvaluateArgs:
     """The team or the run to evaluate, and how."""
 
-    run: Annotated[str, tyro.conf.Positional]  # Team that ships with refil (see 'refil teams'), or folder of a run
+    # Team that ships with refil (see 'refil teams'), or folder of a run
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     episodes: PositiveInt = 160  # Greedy episodes per seed; with --by-task, per seed and task
     by_task: bool = False  # Evaluate each task separately and write by_task.json, for 'refil plot --figure tasks_ranked'
-    tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (default: those of training)
+    tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (None: those of training)
     # Another environment with the same features and actions, such as sc2:3-8sz, or 9-12sz after training with --env.tags 12
     env: str | None = None
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes

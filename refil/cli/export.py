@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class ExportArgs:
     """The team to export, and the folder to write."""
 
-    run: Annotated[str, tyro.conf.Positional]  # Team that ships with refil (see 'refil teams'), or folder of a run
+    # Team that ships with refil (see 'refil teams'), or folder of a run
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     out: Path  # Folder for policy.py and policy.npz
-    model: NonNegativeInt | None = None  # Training seed of the model (default: the first seed of the run)
+    model: NonNegativeInt | None = None  # Training seed of the model (None: the first seed of the run)
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
 
 

@@ -34,11 +34,11 @@ SCRIPTS, PREFIX = "refil.envs.starcraft.scripts", "sc2:"
 class FidelityArgs:
     """The battles, and how to play them."""
 
-    env: Annotated[str, tyro.conf.Positional] = "3-8sz"  # Task set, map or armies
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[ENV]")] = "3-8sz"  # Task set, map or armies
     scripts: tuple[str, ...] = ("nearest", "focus", "stop")  # Scripts of the allies: focus, kite, nearest, random, stop, ...
     battles: Annotated[int, Range(5)] = 100  # Battles per script
     games: PositiveInt = 8  # Games that run at once
-    build: PositiveInt | None = None  # Build of the game; default: the newest one installed
+    build: PositiveInt | None = None  # Build of the game (None: the newest one installed)
     seed: NonNegativeInt = 0  # Random seed of the battles
     json: bool = False  # Print JSON
 
@@ -99,7 +99,7 @@ def print_tables(args: FidelityArgs, found: "dict[str, list[Point]]") -> None:
     for name, constants in different.items():
         console.print(f"{name}: {constants}", highlight=False, soft_wrap=True)
     if not different:
-        console.print("No difference is larger than chance explains.")
+        console.print("No difference is statistically significant.")
 
 
 def _format(point: "Point", value: float, sign: str = "") -> str:

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 from refil import __version__, settings
+from refil.cli import _advice
 
 PACKAGES = ("jax", "jaxlib", "jax-cuda13-plugin", "equinox", "optax", "numpy", "triton")
 OPTIONAL = ("matplotlib", "tensorboard", "wandb", "pandas")
@@ -50,7 +51,7 @@ def report() -> dict[str, Any]:
 
     first, kernels, bfloat16 = hardware.device(), hardware.kernels(), hardware.bfloat16()
     capability = f", compute capability {first.capability[0]}.{first.capability[1]}" if first.capability else ""
-    use = f"{'on' if kernels.yes else 'off'} ({kernels.reason})"
+    use = f"{'on' if kernels.yes else 'off'} ({_advice.as_commands(kernels.reason)})"
     return {
         "refil": __version__,
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",

@@ -24,9 +24,9 @@ MAX_INCHES = 100.0
 class PlotArgs:
     """Runs to draw, and where to write the figure."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]  # Folders of the runs
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]  # Folders of the runs
     out: Path = Path("curves.png")  # File of the figure; its suffix chooses the format (png, pdf, svg)
-    labels: tuple[str, ...] = ()  # One label per run (none given: the methods); runs with the same label form one curve
+    labels: tuple[str, ...] = ()  # One label per run (empty: the methods); runs with the same label form one curve
     figure: str = "learning_curves"  # Figure to draw: a name from 'refil list', or the path of a Python file
     metric: str = "win_rate"  # Name of a number in metrics.jsonl to draw, for example return_mean or loss
     title: str | None = None  # Title of the figure; panels are titled with environment and number of seeds in any case

@@ -15,13 +15,14 @@ from refil.settings import NonNegativeInt, PositiveInt, UnitFloat
 class RecordArgs:
     """What to record, and the file to write."""
 
-    source: Annotated[str, tyro.conf.Positional]  # Folder of a run, or an environment to play with random actions
+    # Folder of a run, or an environment to play with random actions
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     out: Path  # File to write: .npz or .safetensors
     episodes: PositiveInt = 100  # Number of episodes
-    task: str | None = None  # Name of the task to play (default: random tasks)
+    task: str | None = None  # Name of the task to play (None: random tasks)
     epsilon: UnitFloat = 0.0  # Probability that an agent of a trained team acts randomly
     seed: NonNegativeInt = 0  # Seed of the episodes
-    model: NonNegativeInt | None = None  # Training seed whose model plays (default: the first seed of the run)
+    model: NonNegativeInt | None = None  # Training seed whose model plays (None: the first seed of the run)
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
 
 

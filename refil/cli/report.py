@@ -21,8 +21,9 @@ OVERRIDES = ("seeds", "steps", "envs", "precision")  # options of `refil sweep` 
 class ReportArgs:
     """The experiment to draw, and the folder of its runs."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
-    out: Path | None = None  # Folder of the runs, and of the figure (default: results/ and the experiment's name)
+    # Experiment: a name from 'refil list', or the path of a Python file
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")]
+    out: Path | None = None  # Folder of the runs, and of the figure (None: results/ and the experiment's name)
 
 
 def main(arguments: list[str]) -> None:

@@ -25,11 +25,11 @@ its connection on to this command, which serves any number of games until Ctrl-C
 class PeerArgs:
     """The folder, the battles and the faults."""
 
-    folder: Annotated[Path, tyro.conf.Positional]  # Folder to use as SC2PATH
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]  # Folder to use as SC2PATH
     env: str = "3-8sz"  # Task set, map or armies of the simulator, whose unit types and army sizes games can have
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
-    port: NonNegativeInt = 0  # Port to serve on; default: a free one
+    port: NonNegativeInt = 0  # Port to serve on (0: a free one)
     # Fault as KIND:REQUEST:COUNT, such as crash:step:20, where KIND is crash, hang, delay, refuse, end or garbage; repeatable
     fault: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
 

@@ -21,7 +21,7 @@ WIDTH = 200  # columns where the output is no terminal
 class StatusArgs:
     """The folder to look at."""
 
-    folder: Annotated[Path, tyro.conf.Positional]  # Folder of a sweep, or of a single run
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]  # Folder of a sweep, or of a single run
     watch: bool = False  # Update the table until every run is finished or failed, or until Ctrl-C
 
 

@@ -1,4 +1,4 @@
-"""Train all runs of an experiment of the paper and write its figure or table; finished runs are not repeated.
+"""Train all runs of an experiment, such as a figure of the paper, and draw it; finished runs are not repeated.
 
 A run trains in a process of its own: one per GPU at a time, or one on a CPU (--slots for more). On a cluster use --ray or
 --slurm. Several processes and machines can work on one folder (--out): they share the runs, and take over those of a machine
@@ -38,7 +38,8 @@ STOPPING = "Stopping all runs after their next save; press Ctrl-C again to stop 
 class SweepArgs:
     """The experiment to run, options that replace those of its runs, and where they train."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
+    # Experiment: a name from 'refil list', or the path of a Python file
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")]
     only: str = ""  # Train only those runs whose label contains this text
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
     seeds: PositiveInt | None = None  # Number of seeds per run
@@ -50,7 +51,7 @@ class SweepArgs:
     stop_after: NonNegativeFloat | None = None  # Minutes after which to save and stop; the same command resumes
     dry_run: bool = False  # Print what would be trained and how long it takes, and write nothing
     slots: PositiveInt = 1  # Runs at the same time on each GPU, or on a CPU; runs that share a GPU share its memory equally
-    gpus: NonNegativeInt | None = None  # GPUs to use (default: all that there are; 0: the CPU); with --slurm, GPUs of each job
+    gpus: NonNegativeInt | None = None  # GPUs to use (None: all that there are; 0: the CPU); with --slurm, GPUs of each job
     ray: str | None = None  # Address of a Ray cluster, such as 10.0.0.1:6379, auto (this machine's) or local (started here)
     slurm: bool = False  # Submit every run as a job to SLURM; the folder must be shared with its nodes
     slurm_options: tuple[str, ...] = ()  # Options of the jobs, such as partition=gpu time=120 cpus_per_task=8

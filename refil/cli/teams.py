@@ -12,7 +12,8 @@ from refil import settings
 class TeamsArgs:
     """Without a name, one line for every team."""
 
-    team: Annotated[str | None, tyro.conf.Positional] = None  # Name of the team whose card to show
+    # Name of the team whose card to show
+    team: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[TEAM]")] = None
     json: bool = False  # Print cards as JSON
 
 

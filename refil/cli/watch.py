@@ -1,4 +1,4 @@
-"""Show episodes of a trained team as a page that plays in a browser, as an animation, a film or pictures."""
+"""Show episodes of a trained team as a page that plays in a browser, as an animation, a video or pictures."""
 
 import webbrowser
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class WatchArgs:
     """The team to watch, and the files to write; without any, a page named after the team in the current folder."""
 
-    run: Annotated[str, tyro.conf.Positional]  # Team that ships with refil (see 'refil teams'), or folder of a run
+    # Team that ships with refil (see 'refil teams'), or folder of a run
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     html: Path | None = None  # File for a page that plays all episodes in a browser
     gif: Path | None = None  # File for an animation of the first episode
-    mp4: Path | None = None  # File for a film of the first episode; needs ffmpeg
+    mp4: Path | None = None  # File for a video of the first episode; needs ffmpeg
     png: Path | None = None  # File for a picture of the middle of the first episode
     frames: Path | None = None  # Folder for a picture of every step of the first episode
     compare: str | None = None  # Another team or run, which plays the same episodes next to the first one on the page

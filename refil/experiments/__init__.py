@@ -1,4 +1,4 @@
-"""Experiments of the paper, one file each; the name of the file is the name of the experiment.
+"""Experiments, of the paper and others, one file each; the name of the file is the name of the experiment.
 
 An experiment defines `runs() -> dict[str, RunConfig]`, the config of each run by its label, and `report(done, out)`, which
 writes a figure or a table of finished runs (`done` maps labels to `RunDir`) into the folder `out` and returns its path.

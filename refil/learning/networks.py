@@ -53,7 +53,8 @@ class HeadOptions:
 class MixingOptions:
     """Options of the mixing network."""
 
-    mixer: Annotated[Literal["attention", "linear"], FromEnv] = "attention"  # Mixing network: QMIX, or one weighted sum
+    # Mixing network: attention (QMIX's, with two layers), or linear (one weighted sum of the utilities)
+    mixer: Annotated[Literal["attention", "linear"], FromEnv] = "attention"
     mixing: PositiveInt = 32  # Size of the mixing layer
     positive: Positive = "softmax"  # How mixing weights are made positive
 

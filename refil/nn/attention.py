@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from refil.hardware import on_gpu
 from refil.nn.kernels import attention as attention_kernel
-from refil.nn.layers import ALIGNMENT, Linear, add_bias, linear, masked_softmax, matmul, on_gpu, uniform
+from refil.nn.layers import ALIGNMENT, Linear, add_bias, linear, masked_softmax, matmul, uniform
 
 
 class Projected(eqx.Module):

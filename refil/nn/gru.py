@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from refil.hardware import on_gpu
 from refil.nn.kernels import gru as gru_kernel
-from refil.nn.layers import Linear, matmul, on_gpu, uniform, weight_gradient
+from refil.nn.layers import Linear, matmul, uniform, weight_gradient
 
 Activations = tuple[Float[Array, "..."], ...]  # reset, update, new and new_hidden, as `gru_step` returns them
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from refil.hardware import on_gpu
 from refil.nn.kernels import layer_norm as kernel
 from refil.nn.kernels.layer_norm import EPSILON
-from refil.nn.layers import on_gpu
 
 
 class LayerNorm(eqx.Module):

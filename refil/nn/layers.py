@@ -13,15 +13,12 @@ from jax.tree_util import PyTreeDef
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from refil.hardware import on_gpu
+
 ALIGNMENT = 8  # GPU matrix units load this many columns at once
 HIDDEN_LOGIT = -1e9  # logit of masked entries; finite, so that rows without any visible entry have finite gradients
 MAX_SPLITS = 64  # most partial products that `split_k_matmul` cuts a product into
 LARGE_PRODUCT = 2**15  # output elements from which a few batched products keep the whole GPU busy
-
-
-def on_gpu() -> bool:
-    """Return whether computations run on a GPU. Layers ask only here which backend runs; `refil.hardware` chooses kernels."""
-    return jax.default_backend() == "gpu"
 
 
 def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:

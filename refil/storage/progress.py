@@ -198,7 +198,7 @@ def estimate(total: int, done: int, speed: float) -> list[str]:
     lines = [f"About {duration(total / speed)} for {total:,} steps per seed at {speed:,.0f} steps/s."]
     fewer = _leading_digit(speed * SECONDS_OF_SHORT_RUN)
     if total / speed >= SECONDS_OF_LONG_RUN and done < fewer < total:
-        lines.append(f"With --steps {fewer} a run takes about {duration(fewer / speed)}.")
+        lines.append(f"With {fewer:,} steps a run takes about {duration(fewer / speed)}.")
     return lines
 
 

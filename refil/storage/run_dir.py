@@ -106,12 +106,12 @@ class RunDir:
 
     def by_task(self) -> dict[str, list[float]]:
         """Return the win rates on each task, one per seed; raise if other models than those stored here won them."""
-        path, evaluate = self.path / BY_TASK, f"'refil evaluate {self.path} --by-task'"
+        run, path = self.path, self.path / BY_TASK
         if not path.exists():
-            raise RefilError(f"{self.path} has no {BY_TASK} yet; {evaluate} creates it")
+            raise RefilError(f"{self.path} has no {BY_TASK} yet; evaluating the run by task creates it", self.path)
         rates, models = records.parse_by_task(serialization.read_bytes(path), path)
         if models is not None and self.model_paths() and models != model_files.checksums(self.path):
-            raise RefilError(f"{path} belongs to other models than those in {self.path}; {evaluate} replaces it")
+            raise RefilError(f"{path} belongs to other models than those in {run}; evaluating the run by task replaces it", run)
         return rates
 
     def write_by_task(self, episodes: int, won: dict[str, list[int]], **means: dict[str, list[float]]) -> None:
@@ -131,10 +131,10 @@ class RunDir:
         """
         leftovers = [path for path in (self.path / METRICS, self.path / BY_TASK, *self.model_paths()) if _has_content(path)]
         if leftovers and not (self.path / UNSAVED).exists():
-            retrain = f"'refil train --config {self.path / CONFIG} --out DIR' trains it again"
-            if (self.path / OLD_CHECKPOINT).exists():
-                raise RefilError(f"{self.path / OLD_CHECKPOINT} was written by refil 0.1 and cannot be resumed; {retrain}")
-            raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {retrain}")
+            hint = "training its config in another folder repeats it"
+            if (old := self.path / OLD_CHECKPOINT).exists():
+                raise RefilError(f"{old} was written by refil 0.1 and cannot be resumed; {hint}", self.path)
+            raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {hint}", self.path)
         archive = next(path for n in itertools.count(1) if not os.path.lexists(path := self.path / f"aborted_{n}"))
         if leftovers:
             serialization.make_folder(archive)
@@ -193,8 +193,8 @@ class RunDir:
         saved, model = self._readable_checkpoint(), model_files.load(self.path, seed, like, self.config)
         matches = saved is None or not saved.models or model_files.is_saved(self.path, seed, saved.models)
         if not matches and not is_locked(self.path):  # while a run is saved, models are newer than its checkpoint
-            file, again = model_files.path(self.path, seed), f"'refil train --resume {self.path}' saves both again"
-            raise RefilError(f"{file} was not saved with {CHECKPOINT}: it is of another run or time; {again}")
+            file, advice = model_files.path(self.path, seed), "resuming the run saves both again"
+            raise RefilError(f"{file} was not saved with {CHECKPOINT}: it is of another run or time; {advice}", self.path)
         return model
 
     def has_models(self, seeds: list[int]) -> bool:
@@ -223,7 +223,7 @@ class RunDir:
 def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
     """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was learned is used again."""
     if has_learned(path):
-        raise RefilError(f"{path} already holds a run: 'refil train --resume {path}' continues it, or choose another folder")
+        raise RefilError(f"{path} already holds a run: resume=True continues it, or choose another folder", path)
     serialization.make_folder(path)
     initial.store(path, init)  # before the config, so that no run forgets it
     run = RunDir(path)

@@ -40,7 +40,7 @@ def slots(per_device: int, gpus: int | None) -> list[tuple[str, dict[str, str]]]
     """Return the slots of this machine: `per_device` on each of `gpus` GPUs (None: all), or on the CPU."""
     found = find_gpus() if gpus != 0 else []
     if gpus is not None and gpus > len(found):
-        raise RefilError(f"--gpus {gpus} asks for more GPUs than there are: {missing_reason(found)}")
+        raise RefilError(f"gpus={gpus} asks for more GPUs than there are: {missing_reason(found)}")
     if not found:
         forced = {"JAX_PLATFORMS": "cpu"} if gpus == 0 else {}
         return [(f"CPU slot {number}" if per_device > 1 else "CPU", forced) for number in range(per_device)]

@@ -41,7 +41,7 @@ class PlannedRun:
         allowed = _may_differ_when_finished if self.is_finished else configs.is_changeable
         names = sorted(self.flag(name) for name in differing if not allowed(name))
         if names and run_dir.has_learned(self.path):
-            raise RefilError(f"{self.path} holds a run with other options: {', '.join(names)}; choose another --out")
+            raise RefilError(f"{self.path} holds a run with other options: {', '.join(names)}; choose another folder")
 
     def prepare(self) -> None:
         """Create the folder, or bring its config up to date; what was trained is kept."""

@@ -39,7 +39,7 @@ class RayExecutor:
         if gpus and self._total("GPU") < gpus:
             found = self._total("GPU")
             self.close()
-            raise RefilError(f"--gpus {gpus} asks for more GPUs than the Ray cluster at {address} has: {found:g}")
+            raise RefilError(f"gpus={gpus} asks for more GPUs than the Ray cluster at {address} has: {found:g}")
         if self.capacity() < 1:
             self.close()
             raise RefilError(f"the Ray cluster at {address} has no CPU for a run")
@@ -151,7 +151,7 @@ def _connect(address: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError as error:
-        raise RefilError("--ray needs the extra 'ray': pip install 'refil[ray]'") from error
+        raise RefilError("a Ray cluster needs the extra 'ray': pip install 'refil[ray]'") from error
     if address not in NAMES:
         _check_reachable(address)
     try:
@@ -166,7 +166,7 @@ def _connect(address: str) -> Any:
 def _check_reachable(address: str) -> None:
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not (colon and host and port.isdecimal()):
-        raise RefilError(f"--ray {address} should be HOST:PORT, {' or '.join(NAMES)}")
+        raise RefilError(f"the address of a Ray cluster should be HOST:PORT, {' or '.join(NAMES)}, not {address!r}")
     try:
         socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:

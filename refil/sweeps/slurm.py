@@ -29,13 +29,13 @@ class SlurmExecutor:
         try:
             import submitit
         except ModuleNotFoundError as error:
-            raise RefilError("--slurm needs the extra 'slurm': pip install 'refil[slurm]'") from error
+            raise RefilError("SLURM needs the extra 'slurm': pip install 'refil[slurm]'") from error
         if cluster == "slurm" and shutil.which("sbatch") is None:
             raise RefilError("there is no SLURM on this machine: it has no command sbatch")
         chosen = parse_options(options)
         minutes = chosen.pop("time", MINUTES)
         if not isinstance(minutes, int) or minutes <= MINUTES_TO_SAVE:
-            raise RefilError(f"--slurm-options time={minutes} should be a number of minutes above {MINUTES_TO_SAVE:.0f}")
+            raise RefilError(f"the job option time={minutes} should be a number of minutes above {MINUTES_TO_SAVE:.0f}")
         self.minutes = minutes - MINUTES_TO_SAVE
         self.submitit, self.folder = submitit, folder
         self.executor = submitit.AutoExecutor(folder=folder.absolute() / "%j", cluster=cluster)
@@ -135,7 +135,7 @@ def parse_options(options: tuple[str, ...]) -> Options:
     for option in options:
         name, equals, value = option.partition("=")
         if not (equals and value and re.fullmatch(r"[a-z][a-z0-9_-]*", name)):
-            raise RefilError(f"--slurm-options {option} should be NAME=VALUE, such as partition=gpu")
+            raise RefilError(f"the job option {option!r} should be NAME=VALUE, such as partition=gpu")
         found[name.replace("-", "_")] = int(value) if value.isdecimal() else value
     return found
 

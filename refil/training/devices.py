@@ -97,7 +97,7 @@ def jit(function: Callable[..., PyTree], **options: Any) -> Callable[..., PyTree
 
 def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Apply `jax.jit` with few optimizations on a CPU, for programs that run for moments and would compile for seconds."""
-    return jax.jit(function, compiler_options=QUICK if jax.default_backend() == "cpu" else {})
+    return jax.jit(function, compiler_options={} if hardware.on_gpu() else QUICK)
 
 
 class Uncompiled:
@@ -164,7 +164,7 @@ def run(env: Env, function: Callable[..., PyTree], *arguments: PyTree, quickly: 
 @cache
 def supported_options() -> dict[str, Option]:
     """Return those compiler options that this version of XLA supports; none without a GPU."""
-    if jax.default_backend() != "gpu":
+    if not hardware.on_gpu():
         return {}
     if _are_supported(OPTIONS):  # the usual case, with a single compilation
         return OPTIONS

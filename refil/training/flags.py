@@ -49,7 +49,7 @@ def compute_dtype(precision: Precision) -> DTypeLike:
 def check(deterministic: bool, kernels: Kernels) -> None:
     """Raise if kernels are wanted without a GPU, or deterministic operations that XLA was not told of before it started."""
     hardware.check(kernels)
-    if deterministic and jax.default_backend() == "gpu" and DETERMINISTIC not in os.environ.get("XLA_FLAGS", ""):
+    if deterministic and hardware.on_gpu() and DETERMINISTIC not in os.environ.get("XLA_FLAGS", ""):
         raise RefilError("train.deterministic needs refil.configure(deterministic=True) before the first array is created")
 
 

@@ -1,4 +1,4 @@
-"""Options that every run has, and what training programs need to know: the environment, the method and their options."""
+"""Options of every run, and `Setup`: the environment, the method and the options of a training program."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -27,7 +27,7 @@ class TrainConfig:
     mask_dead: bool = False  # Treat dead entities as absent
     # Precision of matrix products on a GPU; bf16 also stores activations in bfloat16, and auto means bf16 where it is faster
     precision: Precision = "float32"
-    kernels: Kernels = "auto"  # GPU kernels: on the GPUs that support them, always, or never
+    kernels: Kernels = "auto"  # Use of GPU kernels: auto (on GPUs that support them), on, or off
     deterministic: bool = False  # Make GPU runs bit-identical, at some cost in speed (CPU runs always are)
 
 

@@ -1,4 +1,4 @@
-"""Drawings of scenes with matplotlib: pictures, animated GIFs, films, and the frames of a film as pictures."""
+"""Drawings of scenes with matplotlib: pictures, animated GIFs, videos, and the frames of a video as pictures."""
 
 import contextlib
 import io
@@ -16,8 +16,8 @@ from refil.scene import SHAPES, Scene
 from refil.storage import serialization
 from refil.viewer.encode import Clip
 
-GIF_PER_SECOND, FILM_PER_SECOND = 8, 16
-GIF_SIZE, FILM_SIZE = 4.0, 7.2  # inches of 100 pixels
+GIF_PER_SECOND, VIDEO_PER_SECOND = 8, 16
+GIF_SIZE, VIDEO_SIZE = 4.0, 7.2  # inches of 100 pixels
 
 
 def picture(scene: Scene, path: Path) -> None:
@@ -45,30 +45,30 @@ def frames(clip: Clip, folder: Path) -> int:
     from PIL import Image
 
     serialization.make_folder(folder)
-    for number, pixels in enumerate(_pixels(clip.scenes, FILM_SIZE)):
+    for number, pixels in enumerate(_pixels(clip.scenes, VIDEO_SIZE)):
         content = io.BytesIO()
         Image.fromarray(pixels).save(content, "png")
         serialization.write_atomic(folder / f"frame_{number:04d}.png", content.getvalue())
     return len(clip.scenes)
 
 
-def check_film() -> None:
-    """Raise if there is no ffmpeg to write films with."""
+def check_video() -> None:
+    """Raise if there is no ffmpeg to write videos with."""
     if shutil.which("ffmpeg") is None:
-        raise RefilError("films need the program ffmpeg, which is not installed; --gif writes an animation without it")
+        raise RefilError("videos need the program ffmpeg, which is not installed; an animated GIF does not")
 
 
-def film(clip: Clip, path: Path) -> None:
-    """Write a clip as an MP4 film; ffmpeg writes it next to the path, which is replaced when it is complete."""
-    size = round(100 * FILM_SIZE)
+def video(clip: Clip, path: Path) -> None:
+    """Write a clip as an MP4 video; ffmpeg writes it next to the path, which is replaced when it is complete."""
+    size = round(100 * VIDEO_SIZE)
     part = path.with_name(f".{path.name}.part.mp4")
     command = ["ffmpeg", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size}x{size}"]
-    command += ["-r", str(clip.per_second), "-i", "-", "-pix_fmt", "yuv420p", "-r", str(FILM_PER_SECOND), str(part)]
+    command += ["-r", str(clip.per_second), "-i", "-", "-pix_fmt", "yuv420p", "-r", str(VIDEO_PER_SECOND), str(part)]
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
             assert ffmpeg.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped, and says why
-                for image in _pixels(clip.scenes, FILM_SIZE):
+                for image in _pixels(clip.scenes, VIDEO_SIZE):
                     ffmpeg.stdin.write(image.tobytes())
             reason = ffmpeg.communicate()[1].decode(errors="replace").strip().splitlines()
         if ffmpeg.returncode:

@@ -1,4 +1,4 @@
-"""Export of clips: a self-contained page, an animated GIF, a film, frames, or one picture."""
+"""Export of clips: a self-contained page, an animated GIF, a video, frames, or one picture."""
 
 from dataclasses import dataclass
 from importlib import resources
@@ -35,11 +35,11 @@ class Outputs:
                 import matplotlib  # noqa: F401
                 import PIL  # noqa: F401
         if self.mp4 is not None:
-            draw.check_film()
+            draw.check_video()
 
 
 def write(clips: list[Clip], outputs: Outputs, compared: list[Clip] | None = None, labels: tuple[str, ...] = ()) -> list[str]:
-    """Write a page of all clips, an animation, a film and the frames of the first one, and a picture of its middle.
+    """Write a page of all clips, an animation, a video and the frames of the first one, and a picture of its middle.
 
     Return a line for each of them.
     """
@@ -51,8 +51,8 @@ def write(clips: list[Clip], outputs: Outputs, compared: list[Clip] | None = Non
         draw.animation(clips[0], outputs.gif)
         written.append(f"Animation: {outputs.gif}")
     if outputs.mp4 is not None:
-        draw.film(clips[0], outputs.mp4)
-        written.append(f"Film: {outputs.mp4}")
+        draw.video(clips[0], outputs.mp4)
+        written.append(f"Video: {outputs.mp4}")
     if outputs.frames is not None:
         written.append(f"Frames: {draw.frames(clips[0], outputs.frames)} in {outputs.frames}")
     if outputs.png is not None:

@@ -34,13 +34,20 @@ def test_some_episodes_of_a_packed_batch_share_a_row():
 
 
 def test_garbage_is_only_where_nothing_is_valid():
+    """Timesteps up to the last one of an episode, which no step follows, keep all that is present, seen and done."""
     batch = batches.random_batch(SPEC, 0)
     worse = batches.with_garbage(batch, 0)
     valid, present = np.asarray(batch.valid), np.asarray(batch.observations.present)
-    np.testing.assert_array_equal(worse.rewards[valid], batch.rewards[valid])
-    here = present[:, 0]
-    np.testing.assert_array_equal(worse.observations.entities[:, 0][here], batch.observations.entities[:, 0][here])
+    assert not valid.all()
+    for name in ("rewards", "actions", "terminated"):
+        np.testing.assert_array_equal(getattr(worse, name)[valid], getattr(batch, name)[valid])
+    reached = np.pad(valid, [(0, 0), (1, 0)], constant_values=True)
+    here = present & reached[..., None]
+    np.testing.assert_array_equal(worse.observations.entities[here], batch.observations.entities[here])
+    np.testing.assert_array_equal(worse.observations.visible[reached], batch.observations.visible[reached])
+    assert (worse.observations.entities[~here] != batch.observations.entities[~here]).all()
     assert (worse.rewards[~valid] == -1e7).all()
+    assert worse.terminated[~valid].all()
 
 
 def test_only_absent_agents_get_other_actions():

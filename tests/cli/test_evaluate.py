@@ -28,6 +28,12 @@ def test_the_result_is_json_with_the_documented_keys(refil, run):
 
 def test_the_result_is_printed_as_text_by_default(refil, run):
     printed = refil("evaluate", str(run.path), "--episodes", "12")[0]
+    result = json.loads(refil("evaluate", str(run.path), "--episodes", "12", "--json")[0])
+    spread = result["win_rate_spread"]
+    assert f"  win rate  {result['win_rate']:.3f}  ({spread['low']:.3f} to {spread['high']:.3f}, min to max of" in printed
+    assert f"  return    {result['return_mean']:.3f}\n  length    {result['length_mean']:.1f} steps" in printed
+    for seed, rate in result["win_rate_by_seed"].items():
+        assert f"  win rate of seed {seed:<4} {rate:.3f}" in printed
     assert "fresh evaluation of the saved models of 2 seeds, 12 greedy episodes each" in printed
     assert "min to max of 2 seeds)" in printed
 

@@ -2,11 +2,25 @@
 
 import pytest
 
+from refil import plugins
+
 
 def test_all_kinds_of_plug_ins_are_listed(refil):
-    text = refil("list")[0]
-    for name in ("refil", "qmix_attention", "vdn_attention", "refil_vdn", "refil_fixed_oracle", "group_matching", "table_1"):
-        assert name in text
+    listed, title = {}, ""
+    for line in refil("list")[0].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            title = line[:-1]
+        else:
+            listed.setdefault(title, {})[line.split()[0]] = line.split()[1:]
+    assert set(listed) == {"methods", "environments", "figures", "experiments"}
+    for title, package in (
+        ("methods", "methods"),
+        ("environments", "envs"),
+        ("figures", "plots"),
+        ("experiments", "experiments"),
+    ):
+        assert list(listed[title]) == list(plugins.names(f"refil.{package}"))
+        assert all(listed[title].values()), "every line describes its plug-in"
 
 
 @pytest.mark.slow

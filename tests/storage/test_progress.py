@@ -54,7 +54,7 @@ def test_frequent_points_are_merged():
 def test_the_estimate_of_a_run_of_hours_suggests_a_shorter_one():
     assert estimate(10_000_000, 500, 90.0) == [
         "About 31 hours for 10,000,000 steps per seed at 90 steps/s.",
-        "With --steps 200000 a run takes about 37 minutes.",
+        "With 200,000 steps a run takes about 37 minutes.",
     ]
     assert estimate(20_000, 500, 120.0) == ["About 3 minutes for 20,000 steps per seed at 120 steps/s."]
     assert estimate(20_000, 15_000, 120.0) == []  # less than a minute is left
@@ -107,7 +107,7 @@ def test_the_estimate_is_announced_once_learning_has_lasted(monkeypatch, capsys)
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("About", "With"))]
     assert said == [
         "About 3 hours for 1,000,000 steps per seed at 100 steps/s.",
-        "With --steps 200000 a run takes about 33 minutes.",
+        "With 200,000 steps a run takes about 33 minutes.",
     ]
 
 

@@ -45,7 +45,7 @@ def test_only_visible_gpus_are_used(machine):
 
 
 def test_a_gpu_that_is_not_there_is_an_error_with_its_reason(machine):
-    with pytest.raises(RefilError, match=r"--gpus 3 asks for more GPUs than there are: 2 \(0, 1\)"):
+    with pytest.raises(RefilError, match=r"gpus=3 asks for more GPUs than there are: 2 \(0, 1\)"):
         local.slots(1, 3)
     machine.setattr(local, "jax_has_cuda", lambda: False)
     with pytest.raises(RefilError, match=r"pip install 'refil\[cuda\]'"):

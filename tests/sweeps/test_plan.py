@@ -28,7 +28,7 @@ def test_a_run_that_has_learned_keeps_its_options_but_may_become_longer(tmp_path
     planned(tmp_path, steps=300, save_every=1.0).prepare()
     config = run_dir.open_run(tmp_path / "a").config
     assert (config.train.steps, config.output.save_every) == (300, 1.0)
-    with pytest.raises(RefilError, match=r"a holds a run with other options: algorithm.batch; choose another --out"):
+    with pytest.raises(RefilError, match=r"a holds a run with other options: algorithm.batch; choose another folder"):
         planned(tmp_path, steps=300, batch=3).prepare()
     assert run_dir.open_run(tmp_path / "a").config == config
 

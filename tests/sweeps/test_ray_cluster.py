@@ -41,8 +41,8 @@ def test_a_sweep_whose_node_dies_ends_with_the_same_bytes(cluster, tmp_path, und
     ("address", "error"),
     [
         ("127.0.0.1:1", "there is no Ray cluster at 127.0.0.1:1: .*refused"),
-        ("nowhere", "--ray nowhere should be HOST:PORT, auto or local"),
-        ("host:", "--ray host: should be HOST:PORT"),
+        ("nowhere", "the address of a Ray cluster should be HOST:PORT, auto or local, not 'nowhere'"),
+        ("host:", "should be HOST:PORT, auto or local, not 'host:'"),
         ("127.0.0.1:99999", "there is no Ray cluster at 127.0.0.1:99999"),
     ],
 )

@@ -102,7 +102,7 @@ def test_compiler_options_that_xla_does_not_support_are_left_out(monkeypatch):
     devices.supported_options.cache_clear()
 
 
-def test_programs_are_compiled_in_the_order_given():
+def test_compiled_programs_are_returned_in_the_order_given():
     double, add = devices.compile_all((jax.jit(lambda x: 2 * x), 1.0), (jax.jit(lambda x, y: x + y), 1.0, 2.0))
     assert double(3.0) == 6
     assert add(3.0, 4.0) == 7

@@ -306,7 +306,7 @@ def test_numbers_that_are_not_finite_become_null():
 
 def test_bodies_without_a_position_do_not_blank_the_page(browser, tmp_path):
     path = tmp_path / "page.html"
-    export.write([broken("<!--<script>")], export.Outputs(path, tmp_path / "film.gif", tmp_path / "picture.png"))
+    export.write([broken("<!--<script>")], export.Outputs(path, tmp_path / "video.gif", tmp_path / "picture.png"))
     opened = open_page(browser, path)
     assert opened.locator("#list button").all_inner_texts() == ["<!--<script>"]
     assert color_at(opened, 1.7, 7.75) == [0, 0, 255]

@@ -10,11 +10,11 @@ class Config:
     """Options of battles in the real StarCraft II; those of the simulator that concern its own rules do not apply."""
 
     games: PositiveInt = 8  # Games that run at once, each in a process of its own; more episodes are played batch by batch
-    build: PositiveInt | None = None  # Build of the game, such as 75689 for version 4.10; default: the newest one installed
+    build: PositiveInt | None = None  # Build of the game, such as 75689 for version 4.10 (None: the newest one installed)
     game_seed: NonNegativeInt = 0  # Random seed of the first game; the others have the numbers that follow
     absolute_reward: bool = True  # Reward the absolute change of enemy health, as the authors' environment does
     healers_alone_lose: bool = True  # A team with only Medivacs left has lost
-    # Tags of each team, from which units draw theirs; default: one per unit of the largest army. With more, networks also get
-    # inputs and actions for larger armies, in which the team can be evaluated
+    # Tags of each team, from which units draw theirs (None: one per unit of the largest army). With more, networks also
+    # get inputs and actions for larger armies, in which the team can be evaluated
     tags: PositiveInt | None = None
-    limit: PositiveInt | None = None  # Steps after which a battle ends; default: that of the task set or map
+    limit: PositiveInt | None = None  # Steps after which a battle ends (None: that of the task set or map)

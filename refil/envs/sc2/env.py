@@ -25,7 +25,7 @@ from refil.types import Env, Outcome, Trajectory
 from refil.wrappers import EnvWrapper
 
 OWN = ("games", "build", "game_seed")  # options that the simulator does not have
-ONLY_HOSTED = "sc2 plays the real game step by step; train, evaluate and watch do so, and compiled programs cannot"
+ONLY_HOSTED = "the real StarCraft II cannot run inside a compiled program; train, evaluate and watch step it instead"
 
 
 @dataclass(frozen=True, eq=False)

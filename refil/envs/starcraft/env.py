@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from refil import plugins
+from refil import hardware, plugins
 from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spawn, splits
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.scenarios import Army, Scenario
@@ -132,7 +132,7 @@ def run_ticks(game: Game) -> Callable[[State, Float[Array, " units"]], State]:
         def one_tick(_: Array, now: State) -> State:
             return tick.tick(now, stats, jitter, game)
 
-        return jax.lax.fori_loop(0, TICKS_PER_STEP, one_tick, state, unroll=1 if jax.default_backend() == "cpu" else UNROLL)
+        return jax.lax.fori_loop(0, TICKS_PER_STEP, one_tick, state, unroll=UNROLL if hardware.on_gpu() else 1)
 
     return run
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from refil.nn.layers import on_gpu
+from refil.hardware import on_gpu
 
 
 def barrier(known: PyTree, values: PyTree) -> PyTree:

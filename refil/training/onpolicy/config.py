@@ -18,7 +18,7 @@ class OnPolicyConfig:
 
     rollout: PositiveInt = 32  # Steps that every environment makes between updates
     minibatches: PositiveInt = 16  # Updates per epoch, each from the whole rollouts of some environments
-    epochs: PositiveInt = 4  # Times that every rollout is used
+    epochs: PositiveInt = 4  # Passes over each rollout
     lr: NonNegativeFloat = 5e-4  # Learning rate
     lr_decay: bool = True  # Decrease the learning rate linearly to zero at the last step
     optimizer: Literal["radam", "adam"] = "radam"  # Optimizer
@@ -27,13 +27,13 @@ class OnPolicyConfig:
     # Network that targets are computed with: the averaged one or a frozen copy, once per rollout, or the current one, in every
     # minibatch
     targets: Literal["average", "frozen", "current"] = "average"
-    average: UnitFloat = 0.9  # Fraction of the averaged network that an iteration keeps; it is what is evaluated and saved
+    average: UnitFloat = 0.9  # Decay of the averaged network per iteration; the averaged network is evaluated and saved
     epsilon_finish: UnitFloat = 0.05  # Final probability of a random action; the initial one is 1
     epsilon_fraction: UnitFloat = 0.05  # Fraction of all steps over which epsilon is annealed
     # Fraction of episodes whose task is sampled by learnability p(1 - p), where p is the task's recent win rate in training.
     # Other tasks, and those of evaluations, are sampled uniformly
     learnability: UnitFloat = 0.0
-    # Steps between fresh first states, one per environment: an episode that ends is followed by the latest one
+    # Steps between draws of new initial states; an episode that ends restarts from the latest draw
     reset_every: PositiveInt = 16
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from refil import hardware
 from refil.learning import td
 from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.training.onpolicy.config import OnPolicyConfig
@@ -141,6 +142,6 @@ def over_seeds(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
     if len(jax.tree.leaves(trees)[0]) == 1:  # batched products with a batch of one are slower
         result = function(*jax.tree.map(lambda leaf: leaf[0], trees))
         return jax.tree.map(lambda leaf: leaf[None], result)
-    if jax.default_backend() == "cpu":
+    if not hardware.on_gpu():
         return jax.lax.map(lambda each: function(*each), trees)
     return jax.vmap(function)(*trees)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from refil import hardware
 from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.rollout import select
 from refil.training.replay import buffer
@@ -204,7 +205,7 @@ def _sizes(setup: Setup) -> tuple[PackSize, ...]:
 
 def _group_size(seeds: int) -> int:
     """Return how many seeds' gradients are computed together: one on a CPU, where a seed axis makes products slower."""
-    limit = 1 if jax.default_backend() == "cpu" else MAX_VMAPPED
+    limit = MAX_VMAPPED if hardware.on_gpu() else 1
     return max(size for size in range(1, limit + 1) if seeds % size == 0)
 
 

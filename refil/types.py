@@ -214,8 +214,7 @@ class Method:
     The model is any pytree with a `utility`. `loss(model, target_model, batch, key)` returns the loss and the metrics.
     `optimizer(config)` replaces the algorithm's own optimizer; it sees parameters as a pytree shaped like the model.
     `target_update(target, model, is_due)` replaces the periodic copy of the target network.
-    `shareable` lets several devices compute the loss from a part of the batch each: it and the metrics must be sums of losses from
-    `refil.learning.td`, times constants.
+    `shareable` says that loss and metrics are sums of losses from `refil.learning.td`, so that devices can share a batch.
     The method's file may also export `ALGORITHM`, the folder in `refil.training` whose loop trains it ("replay" by default).
     """
 

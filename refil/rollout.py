@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from refil import shards
 from refil.types import Env, Observation, Outcome, Trajectory
 
 UNAVAILABLE = -9999999.0  # Q-value of unavailable actions where the best one is chosen
@@ -46,11 +47,16 @@ class RolloutState(eqx.Module):
 def rollout(
     env: Env, policy: Policy, policy_state: PolicyState, tasks: Int[Array, "seeds envs"], keys: Key[Array, " seeds"]
 ) -> Trajectory:
-    """Play one episode of each task with the given policy."""
+    """Play one episode of each task with the given policy; devices that share seeds play a part of the episodes each."""
     env_keys = jax.vmap(partial(jax.random.split, num=tasks.shape[1]))(keys)
     if is_hosted(env) and not isinstance(tasks, Tracer):  # while tracing, only shapes are asked for
         return getattr(env, HOSTED)(env, policy, policy_state, tasks, env_keys)
-    return run_episodes(env, policy, policy_state, reset_envs(env, tasks, env_keys), tasks, env_keys)
+
+    def play(policy_state: PolicyState, tasks: Array, keys: Array) -> Trajectory:
+        return run_episodes(env, policy, policy_state, reset_envs(env, tasks, keys), tasks, keys)
+
+    shared = shards.here.get()
+    return shared.divide(play, 1, policy_state, tasks, env_keys) if shared else play(policy_state, tasks, env_keys)
 
 
 def rollout_random_tasks(

@@ -214,6 +214,7 @@ class Method:
     The model is any pytree with a `utility`. `loss(model, target_model, batch, key)` returns the loss and the metrics.
     `optimizer(config)` replaces the algorithm's own optimizer; it sees parameters as a pytree shaped like the model.
     `target_update(target, model, is_due)` replaces the periodic copy of the target network.
+    `shareable` says that loss and metrics are sums of losses from `refil.learning.td`, so that devices can share a batch.
     The method's file may also export `ALGORITHM`, the folder in `refil.training` whose loop trains it ("replay" by default).
     """
 
@@ -221,6 +222,7 @@ class Method:
     loss: Callable[[Any, Any, EpisodeBatch, PRNGKeyArray], tuple[Float[Array, ""], dict[str, Float[Array, ""]]]]
     optimizer: Callable[[Any], optax.GradientTransformation] | None = None
     target_update: Callable[[Any, Any, Bool[Array, ""]], Any] | None = None
+    shareable: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,16 @@ SOURCES = sorted((ROOT / "refil").rglob("*.py"))
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
     ["refil.errors"],
-    ["refil.settings", "refil.types", "refil.scene", "refil.stats", "refil.hardware", "refil.numpy_policy", "refil.user_files"],
+    [
+        "refil.settings",
+        "refil.types",
+        "refil.scene",
+        "refil.stats",
+        "refil.hardware",
+        "refil.shards",
+        "refil.numpy_policy",
+        "refil.user_files",
+    ],
     ["refil.plugins", "refil.rollout", "refil.wrappers"],
     ["refil.hosted"],
     ["refil.envs", "refil.nn"],

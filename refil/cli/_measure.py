@@ -32,10 +32,11 @@ def measure_training(config: RunConfig, repeats: int, parts: bool, profile: Path
     config.configure()
     setup, train, loop = config.build(), config.train, config.algorithm_module()
     _check_compiled(setup.env, config)
-    devices.check_device_memory(partial(loop.memory, setup), train.seeds)
+    used = devices.of(loop, setup)
+    devices.check_device_memory(partial(loop.memory, setup), used)
     progress.phase("compiling the initial state")
-    state = jax.jit(partial(loop.init, setup))()
-    (learn, play), compile_s, compile_cached_s = _compile_twice(loop, setup, state, progress)
+    state = used.shard(jax.jit(partial(loop.init, setup))())
+    (learn, play), compile_s, compile_cached_s = _compile_twice(loop, setup, used, state, progress)
     progress.phase("playing until there is something to learn from")
     while not int(state.counters.updates.min()):
         state = learn(state, play(state))
@@ -155,7 +156,9 @@ def _time_parts(prefixes: dict[str, Callable[[], Any]], repeats: int) -> dict[st
     return {f"ms_{name}": end - start for name, start, end in zip(prefixes, [0.0, *times[:-1]], times, strict=True)}
 
 
-def _compile_twice(loop: Any, setup: Setup, state: Any, progress: Progress) -> tuple[list[Callable[..., Any]], float, float]:
+def _compile_twice(
+    loop: Any, setup: Setup, used: devices.Devices, state: Any, progress: Progress
+) -> tuple[list[Callable[..., Any]], float, float]:
     """Compile `learn` and `play` as training does; return them, and the seconds without and with the cache."""
     programs, times = [], []
     with _empty_cache():
@@ -163,9 +166,9 @@ def _compile_twice(loop: Any, setup: Setup, state: Any, progress: Progress) -> t
             progress.phase(text)
             jax.clear_caches()
             started = time.perf_counter()
-            learn = devices.jit(partial(loop.learn, setup), donate_argnums=0)
-            play = devices.jit(partial(loop.play, setup))
-            programs = devices.compile_all((learn, state, loop.rollout_shapes(setup, state)), (play, state))
+            play, learn = used.play_and_learn(setup.env, partial(loop.play, setup), partial(loop.learn, setup))
+            played = used.sharded_shapes(loop.rollout_shapes(setup, state))
+            programs = devices.compile_all((learn, state, played), (play, state))
             times.append(time.perf_counter() - started)
     return programs, *times
 

@@ -29,8 +29,8 @@ def check(config: RunConfig) -> Setup:
         hardware.check(config.train.kernels)
         if config.output.replay and not hasattr(config.build_env(), "scene"):
             raise RefilError(f"output.replay needs an environment that can be shown; {config.env.name} has no scene(state)")
-        setup = config.build(dry_run=True)
-        devices.check_device_memory(partial(config.algorithm_module().memory, setup), config.train.seeds)
+        setup, algorithm = config.build(dry_run=True), config.algorithm_module()
+        devices.check_device_memory(partial(algorithm.memory, setup), devices.of(algorithm, setup))
     return setup
 
 

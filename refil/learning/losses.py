@@ -37,7 +37,7 @@ class ImaginedOptions:
 
 def q_learning(init: Callable[[PRNGKeyArray], Model], discount: float) -> Method:
     """Return a method that learns a joint value by double Q-learning."""
-    return Method(init, partial(q_learning_loss, discount=discount))
+    return Method(init, partial(q_learning_loss, discount=discount), shareable=True)
 
 
 def factorized_q_learning(
@@ -46,7 +46,8 @@ def factorized_q_learning(
     """Return a method that learns a joint value and an imagined one from the same targets."""
     if options.imagined_weight == 0:
         return q_learning(init, discount)
-    return Method(init, partial(factorized_loss, discount=discount, partition=partition, options=options))
+    loss = partial(factorized_loss, discount=discount, partition=partition, options=options)
+    return Method(init, loss, shareable=True)
 
 
 def q_learning_loss(model: Model, target: Model, batch: EpisodeBatch, key: PRNGKeyArray, discount: float) -> Loss:

@@ -27,7 +27,7 @@ class OnPolicyMethod:
     `views(visible, groups)` returns what the utility sees while playing and learning: first what is visible, then any imagined
     views of a random partition of the entities into `num_groups` groups. Each view has a memory of its own.
     `greedy_values(model, batch)` returns the joint value of the best actions at every timestep, from which the algorithm
-    computes targets. `loss(model, batch, targets)` returns the loss and the metrics.
+    computes targets. `loss(model, batch, targets)` returns the loss and the metrics; `shareable` is as in `refil.types.Method`.
     """
 
     init: Callable[[PRNGKeyArray], Any]
@@ -36,6 +36,7 @@ class OnPolicyMethod:
     loss: Callable[[Any, EpisodeBatch, Float[Array, "batch time"]], Loss]
     discount: float
     num_groups: int = 2
+    shareable: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def on_policy_q_learning(init: Callable[[PRNGKeyArray], Model], discount: float,
     """Return a method that learns a joint value, and an imagined one unless its weight is zero."""
     views = partition_views if options.imagined_weight else visible_view
     loss = partial(on_policy_loss, views=views, imagined_weight=options.imagined_weight)
-    return OnPolicyMethod(init, views, greedy_values, loss, discount, options.groups)
+    return OnPolicyMethod(init, views, greedy_values, loss, discount, options.groups, shareable=True)
 
 
 def visible_view(visible: Bool[Array, "*batch agents entities"], groups: Int[Array, "*batch entities"]) -> Array:

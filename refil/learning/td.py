@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from refil import shards
 from refil.rollout import greedy
 from refil.types import EpisodeBatch
 
@@ -68,12 +69,18 @@ def squared_error(
     """Return the mean squared error over valid entries."""
     # Masked before squaring: entries after the end of an episode may hold anything.
     errors = jnp.where(valid, values - td_targets, 0.0)
-    return (errors**2).sum() / jnp.maximum(valid.sum(), 1)
+    return (errors**2).sum() / jnp.maximum(_total(valid.sum()), 1)
 
 
 def loss(values: Float[Array, "*batch"], td_targets: Float[Array, "*batch"], valid: Bool[Array, "*batch"]) -> Loss:
     """Return the mean squared TD error, and as metrics also the variance of the targets, the scale to judge it by."""
-    mean = jnp.where(valid, td_targets, 0.0).sum() / jnp.maximum(valid.sum(), 1)
+    mean = _total(jnp.where(valid, td_targets, 0.0).sum()) / jnp.maximum(_total(valid.sum()), 1)
     td_loss = squared_error(values, td_targets, valid)
     variance = squared_error(jnp.broadcast_to(mean, td_targets.shape), td_targets, valid)
     return td_loss, {"td_loss": td_loss, "target_variance": variance}
+
+
+def _total(value: Array) -> Array:
+    """Return a sum over the whole batch: devices may have a part of it each, and a loss is then their part of the loss."""
+    shared = shards.here.get()
+    return shared.total(value) if shared and shared.share_batches else value

@@ -29,7 +29,7 @@ class IqlModel(eqx.Module):
 
 def build(config: Config, spec: Spec) -> Method:
     """Return the method for an environment of these sizes."""
-    return Method(partial(init, config, spec), partial(loss, discount=config.discount))
+    return Method(partial(init, config, spec), partial(loss, discount=config.discount), shareable=True)
 
 
 def init(config: UtilityOptions, spec: Spec, key: PRNGKeyArray) -> IqlModel:

@@ -61,7 +61,7 @@ class QtranModel(eqx.Module):
 
 def build(config: Config, spec: Spec) -> Method:
     """Return the method for an environment of these sizes."""
-    return Method(partial(init, config, spec), partial(loss, config=config))
+    return Method(partial(init, config, spec), partial(loss, config=config), shareable=True)
 
 
 def init(config: Config, spec: Spec, key: PRNGKeyArray) -> QtranModel:

@@ -1,4 +1,4 @@
-"""Devices: sharding seeds over several of them, compiling programs, and memory."""
+"""Devices: dividing seeds, and the work for each seed, among several of them, compiling programs, and memory."""
 
 import contextvars
 import os
@@ -9,13 +9,15 @@ from functools import cache, partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.errors import JaxRuntimeError
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from refil import hardware
+from refil import hardware, shards
 from refil.errors import RefilError
 from refil.rollout import is_hosted
+from refil.training.setup import Setup
 from refil.types import Env
 
 SEEDS = PartitionSpec("seeds")  # the first axis of every array is sharded
@@ -31,15 +33,31 @@ QUICK: dict[str, Option] = {"xla_backend_optimization_level": 0}
 
 
 class Devices:
-    """The largest number of devices that divides the number of seeds."""
+    """The devices of a run: the largest number that divides the seeds, times the largest number that then divides `rows`.
 
-    def __init__(self, seeds: int) -> None:
+    The first divides the seeds among devices, the second the environments and rows of each seed (`refil.shards`). The state is
+    the same on all devices that share a seed, so nothing that is saved depends on their number.
+    """
+
+    def __init__(self, seeds: int, rows: int = 1, share_batches: bool = False) -> None:
         found = jax.devices()
-        count = max(number for number in range(1, len(found) + 1) if seeds % number == 0)
-        self.mesh = Mesh(found[:count], ("seeds",))
+        self.seeds, self.rows, self.found = seeds, rows, len(found)
+        self.by_seed = _largest_divisor(seeds, len(found))
+        self.by_row = _largest_divisor(rows, len(found) // self.by_seed)
+        self.shards = shards.Shards(self.by_row, share_batches) if self.by_row > 1 else None
+        axes = {"seeds": self.by_seed} | ({shards.AXIS: self.by_row} if self.shards else {})
+        self.mesh = Mesh(np.array(found[: len(self)]).reshape(*axes.values()), tuple(axes))
 
     def __len__(self) -> int:
-        return self.mesh.size
+        return self.by_seed * self.by_row
+
+    def layout(self) -> str:
+        """Return in words how seeds and environments are divided among the devices; nothing where there is only one."""
+        if self.found == 1:
+            return ""
+        used = f"{len(self)} of {self.found} devices: seeds over {self.by_seed}, the environments of each over {self.by_row}"
+        why = f"; no larger number divides the seeds ({self.seeds}) or a seed's rows ({self.rows})"
+        return used if len(self) == self.found else used + why
 
     def shard(self, tree: PyTree) -> PyTree:
         """Place each seed's part of the arrays on its device."""
@@ -54,6 +72,7 @@ class Devices:
         """Let each device run the function on its own seeds, so that its loops end without waiting for other devices."""
         if len(self) == 1:
             return function
+        function = partial(_shared, self.shards, function) if self.shards else function
         return jax.shard_map(function, mesh=self.mesh, in_specs=SEEDS, out_specs=SEEDS, check_vma=False)
 
     def play_and_learn(self, env: Env, play: Callable[..., PyTree], learn: Callable[..., PyTree]) -> tuple[Any, Any]:
@@ -70,6 +89,21 @@ class Devices:
     def player(self, env: Env, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """Compile a function that plays episodes with every seed."""
         return program(env, function if is_hosted(env) else self.shard_mapped(function))
+
+
+def _shared(used: shards.Shards, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    with shards.shared_by(used):
+        return function(*arguments)
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return max(divisor for divisor in range(1, most + 1) if number % divisor == 0)
+
+
+def of(algorithm: Any, setup: Setup) -> Devices:
+    """Return the devices of a run; an environment that compiled programs cannot play is not divided."""
+    rows = 1 if is_hosted(setup.env) else algorithm.rows(setup)
+    return Devices(setup.train.seeds, rows, setup.method.shareable)
 
 
 class _LearnFromHosted:
@@ -185,14 +219,16 @@ def memory_bytes() -> int:
     return stats["bytes_limit"] if stats else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_device_memory(memory: Callable[[int], dict[str, int]], seeds: int) -> None:
+def check_device_memory(memory: Callable[[int, int], dict[str, int]], used: Devices) -> None:
     """Raise if training does not fit into memory, and name the option to blame; a CPU would swap forever instead of failing.
 
-    `memory` returns the bytes that a number of seeds need at least, by the option that they depend on.
+    `memory` returns the bytes that a number of seeds need at least on each of the devices that share them, by the option that
+    they depend on.
     """
-    needed, available = memory(seeds // len(Devices(seeds))), memory_bytes()
+    needed, available = memory(used.seeds // used.by_seed, used.by_row), memory_bytes()
     if sum(needed.values()) > available:
-        option = "train.seeds" if sum(memory(1).values()) <= available else max(needed, key=lambda name: needed[name])
+        one_fits = sum(memory(1, used.by_row).values()) <= available
+        option = "train.seeds" if one_fits else max(needed, key=lambda name: needed[name])
         size = f"{sum(needed.values()) / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
         raise RefilError(f"training needs {size}; reduce {option}")
 

@@ -25,7 +25,6 @@ from refil.storage.progress import Latest, NoProgress, Progress
 from refil.storage.run_dir import RunDir
 from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
-from refil.training.devices import Devices
 from refil.training.setup import EVALUATE, Setup
 
 Line = dict[str, Any]
@@ -71,7 +70,7 @@ class Trainer:
         self.config, self.run_dir, self.progress, self.loggers, self.threads = config, run, progress, loggers, threads
         setup = self.setup = config.build()
         algorithm = self.algorithm = config.algorithm_module()
-        self.devices = Devices(setup.train.seeds)
+        self.devices = devices.of(algorithm, setup)
         steps = (partial(step, setup) for step in (algorithm.play, algorithm.learn))
         self.play, self.learn = self.devices.play_and_learn(setup.env, *steps)
         self.evaluate = self.devices.player(setup.env, partial(_evaluate, algorithm, setup))
@@ -98,7 +97,7 @@ class Trainer:
             return self.result(state)
         if self.run_dir:
             self.run_dir.write_config(self.config)
-        self.progress.log(f"compiled after {saved_at - opened:.1f} s")
+        self.progress.log(", ".join(filter(None, [f"compiled after {saved_at - opened:.1f} s", self.devices.layout()])))
         self.progress.phase("training")
         played, failure = self.play(state), None
         while not self.finished(state) and not should_stop():
@@ -134,7 +133,7 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
-        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.setup.train.seeds)
+        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.devices)
         init = initial.stored(self.run_dir.path, self.setup) if self.run_dir and not self.run_dir.has_checkpoint else init
         self.progress.phase("compiling play, learn and evaluate")
         new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()

@@ -16,6 +16,13 @@ def test_a_cpu_is_reported_without_kernels(capsys):
     assert "float32 (no GPU)" in printed
 
 
+def test_several_devices_are_said_to_share_a_run(monkeypatch):
+    assert "seeds" not in info.report()["devices"]
+    monkeypatch.setattr(jax, "device_count", lambda: 4)
+    assert info.report()["devices"].startswith("4 x ")
+    assert info.report()["devices"].endswith("a run divides its seeds among them, then the environments of each seed")
+
+
 def test_the_reason_for_every_choice_is_named(monkeypatch, capsys):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(hardware, "device", lambda: hardware.Device("gpu", "Tesla T4", "nvidia", (7, 5)))

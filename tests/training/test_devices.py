@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from refil import hardware
 from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
+from tests import tiny_runs, tiny_streams
 from tests.test_hosted import GAME, Hosted
 
 # In its own process: the number of CPU devices is fixed when JAX starts.
@@ -76,10 +78,36 @@ def test_a_run_on_two_devices_resumes_bit_identically(two_devices):
         assert (two_devices / name).read_bytes() == (two_devices.parent / "run-stopped" / name).read_bytes()
 
 
-def test_seeds_use_the_largest_number_of_devices_that_divides_them(monkeypatch):
+@pytest.fixture
+def four(monkeypatch):
+    """Pretend that there are four devices."""
     monkeypatch.setattr(devices.jax, "devices", lambda: list(range(4)))
-    monkeypatch.setattr(devices, "Mesh", lambda found, names: SimpleNamespace(size=len(found)))
+    monkeypatch.setattr(devices, "Mesh", lambda found, names: SimpleNamespace(shape=dict(zip(names, found.shape, strict=True))))
+
+
+def test_seeds_use_the_largest_number_of_devices_that_divides_them(four):
     assert [len(Devices(seeds)) for seeds in (1, 2, 3, 4, 6, 7, 8)] == [1, 2, 3, 4, 3, 1, 4]
+    assert Devices(2).mesh.shape == {"seeds": 2}  # programs are those of one device per seed
+
+
+def test_devices_that_seeds_leave_idle_share_each_seed(four):
+    used = {(seeds, rows): Devices(seeds, rows) for seeds, rows in [(1, 8), (2, 8), (3, 8), (4, 8), (5, 8), (1, 6), (1, 7)]}
+    assert [(each.by_seed, each.by_row) for each in used.values()] == [(1, 4), (2, 2), (3, 1), (4, 1), (1, 4), (1, 3), (1, 1)]
+    assert used[2, 8].mesh.shape == {"seeds": 2, "shards": 2}
+    assert used[4, 8].shards is None
+    assert used[2, 8].layout() == "4 of 4 devices: seeds over 2, the environments of each over 2"
+    assert "3 of 4 devices" in used[1, 6].layout()
+    assert used[1, 6].layout().endswith("no larger number divides the seeds (1) or a seed's rows (6)")
+
+
+def test_what_a_seed_divides_into_is_a_minibatch_a_batch_or_its_environments(four):
+    replay, on_policy = tiny_runs.small(batch=6, envs=4), tiny_streams.small(minibatches=4)
+    for config, shared, whole in ((replay, 3, 4), (on_policy, 2, 4)):
+        setup, algorithm = config.build(), config.algorithm_module()
+        assert devices.of(algorithm, setup).by_row == shared
+        method = replace(setup.method, shareable=False)
+        assert devices.of(algorithm, setup._replace(method=method)).by_row == whole
+        assert devices.of(algorithm, setup._replace(env=Hosted(setup.env))).by_row == 1
 
 
 def test_on_one_device_nothing_is_sharded(monkeypatch):
@@ -87,6 +115,7 @@ def test_on_one_device_nothing_is_sharded(monkeypatch):
     monkeypatch.setattr(devices.jax, "devices", lambda: first)
     one, tree = Devices(3), {"a": jnp.arange(3.0)}
     assert len(one) == 1
+    assert one.layout() == ""
     assert one.shard_mapped(lambda tree: tree)(tree)["a"].shape == (3,)
     assert one.shard(tree) is tree
     shapes = one.sharded_shapes(tree)
@@ -113,7 +142,7 @@ def test_a_state_that_does_not_fit_into_memory_is_refused_before_it_is_created(m
     first = jax.devices()[:1]
     monkeypatch.setattr(devices.jax, "devices", lambda: first)
 
-    def memory(buffer: int, batch: int, seeds: int) -> dict[str, int]:
+    def memory(buffer: int, batch: int, seeds: int, shared_by: int) -> dict[str, int]:
         return {"algorithm.buffer": seeds * buffer * 10**6, "algorithm.batch": batch * 10**6}
 
     for sizes, seeds, option in [
@@ -123,16 +152,23 @@ def test_a_state_that_does_not_fit_into_memory_is_refused_before_it_is_created(m
         ((1600, 1), 4, "algorithm.buffer"),
     ]:
         with pytest.raises(RefilError, match=rf"training needs .* GB of memory where 1\.0 GB are available; reduce {option}$"):
-            devices.check_device_memory(partial(memory, *sizes), seeds)
-    devices.check_device_memory(partial(memory, 900, 10), 1)
+            devices.check_device_memory(partial(memory, *sizes), Devices(seeds))
+    devices.check_device_memory(partial(memory, 900, 10), Devices(1))
 
 
-def test_seeds_share_the_memory_of_several_devices(monkeypatch):
+def test_seeds_share_the_memory_of_several_devices(monkeypatch, four):
     monkeypatch.setattr(devices, "memory_bytes", lambda: 10**9)
-    monkeypatch.setattr(devices, "Devices", lambda seeds: range(2))
-    devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 2)
+
+    def memory(seeds: int, shared_by: int) -> dict[str, int]:  # the buffer is whole on every device that shares a seed
+        return {"algorithm.buffer": seeds * 7 * 10**8, "algorithm.batch": seeds * 8 * 10**8 // shared_by}
+
+    devices.check_device_memory(memory, Devices(1, 4))
+    devices.check_device_memory(lambda seeds, shared_by: {"algorithm.buffer": seeds * 8 * 10**8}, Devices(4))
+    for used in (Devices(1, 1), Devices(2, 2), Devices(2, 1), Devices(4, 1)):
+        with pytest.raises(RefilError, match=r"1\.[15] GB of memory"):
+            devices.check_device_memory(memory, used)
     with pytest.raises(RefilError, match=r"1\.6 GB of memory"):
-        devices.check_device_memory(lambda seeds: {"algorithm.buffer": seeds * 8 * 10**8}, 4)
+        devices.check_device_memory(lambda seeds, shared_by: {"algorithm.buffer": seeds * 8 * 10**8}, Devices(8))
 
 
 def test_programs_compile_with_the_precision_of_this_thread():

@@ -4,6 +4,7 @@ The trainer calls the same functions as for training from a replay buffer. Every
 depends only on its own state and number.
 """
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -124,15 +125,23 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate, "train_win_rate": win_rate}
 
 
-def memory(setup: Setup, seeds: int) -> dict[str, int]:
-    """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
+def rows(setup: Setup) -> int:
+    """Return the number that devices sharing a seed must divide: rows of a minibatch, or environments where they only play."""
+    return setup.train.envs // (setup.algorithm.minibatches if setup.method.shareable else 1)
+
+
+def memory(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
+    """Return the bytes that a device needs at least for this many seeds, by the option that they depend on.
+
+    Nothing is compiled. The rollout is whole on each of the devices that share the seeds.
+    """
     train, episode = setup.train, episode_bytes(setup.env)
     model = jax.eval_shape(setup.method.init, jax.random.key(0))
     learner = jax.eval_shape(partial(update.init_learner, setup), model)
     stream = 2 * episode.state + (setup.algorithm.rollout + 1) * episode.observation
     return {
         "train.envs or algorithm.rollout": seeds * train.envs * stream,
-        "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
+        "train.eval_episodes": seeds * math.ceil(train.eval_episodes / shared_by) * (episode.state + episode.observation),
         "the size of the networks": seeds * num_bytes(learner),
     }
 

@@ -3,6 +3,7 @@
 A rollout is a window of fixed length of that stream, in all environments of all seeds.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from refil import shards
 from refil.learning.losses import random_partition
 from refil.nn.utilities import initial_state, step_views
 from refil.rollout import epsilon_greedy, observe_batch, reset_envs, select, vmap_flat
@@ -76,17 +78,26 @@ def _view_shapes(setup: Setup) -> tuple[Any, Any]:
 
 def new_episodes(setup: Setup, win_rates: Float[Array, "seeds tasks"], keys: Key[Array, " seeds"]) -> Start:
     """Sample a task, its first state and a partition of its entities for every environment."""
-    env, envs = setup.env, setup.train.envs
-    task_keys, reset_keys, group_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (3, envs)))(keys), 1, 0)
+    env = setup.env
+    task_keys, reset_keys, group_keys = _env_keys(setup, 3, keys)
     chosen = tasks.sample(setup.algorithm.learnability, win_rates, task_keys)
     partition = partial(random_partition, env.spec.entities, setup.method.num_groups)
     return Start(chosen, reset_envs(env, chosen, reset_keys), jax.vmap(jax.vmap(partition))(group_keys))
+
+
+def _env_keys(setup: Setup, number: int, keys: Key[Array, " seeds"]) -> Key[Array, "number seeds envs"]:
+    """Return this number of keys for every environment; on devices that share seeds, for those that a device plays in."""
+    found = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (number, setup.train.envs)))(keys), 1, 0)
+    shared = shards.here.get()
+    return shared.own(found, axis=2) if shared else found
 
 
 def rollout(
     setup: Setup, models: Any, epsilon: Float[Array, " seeds"], stream: Stream, keys: Key[Array, " seeds"]
 ) -> tuple[Stream, EpisodeBatch, Int[Array, " seeds"]]:
     """Make `algorithm.rollout` steps in every environment; return the stream, the batch, and how many episodes ended."""
+    shared, envs = shards.here.get(), setup.train.envs
+    stream = _over_envs(shared.own, stream) if shared else stream
     length, chunk = setup.algorithm.rollout, min(setup.algorithm.rollout, setup.algorithm.reset_every)
     chunk_keys = jnp.swapaxes(jax.vmap(lambda key: jax.random.split(key, (length // chunk, 1 + chunk)))(keys), 0, 1)
 
@@ -96,17 +107,26 @@ def rollout(
 
     after, steps = jax.lax.scan(play_chunk, stream, chunk_keys)
     steps = jax.tree.map(lambda leaf: leaf.reshape(length, *leaf.shape[2:]), steps)
+    if shared:
+        after, steps = _over_envs(partial(shared.gather, length=envs), after), shared.gather(steps, axis=2, length=envs)
     ended = steps.terminated | steps.truncated
     after = replace(after, win_rates=tasks.update(after.win_rates, steps.tasks, ended, steps.won))
     return after, batch_of(setup, steps, after), ended.sum(axis=(0, 2))
+
+
+def _over_envs(function: Callable[[PyTree, int], PyTree], stream: Stream) -> Stream:
+    """Apply a function to all arrays that have environments, given the axis of these."""
+    own = stream.tasks, stream.env_states, stream.groups, stream.last_action, stream.time, stream.won
+    tasks, env_states, groups, last_action, time, won = function(own, 1)
+    return Stream(tasks, env_states, groups, function(stream.memory, 2), last_action, time, won, stream.win_rates)
 
 
 def step(
     setup: Setup, models: Any, epsilon: Float[Array, " seeds"], starts: Start, stream: Stream, keys: Key[Array, " seeds"]
 ) -> tuple[Stream, Step]:
     """Make one step in every environment; where an episode ends, the next one starts."""
-    env, envs = setup.env, setup.train.envs
-    policy_keys, env_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (2, envs)))(keys), 1, 0)
+    env = setup.env
+    policy_keys, env_keys = _env_keys(setup, 2, keys)
     obs = observe(setup, stream)
     memory, q = jax.vmap(partial(_act, setup))(models, stream.memory, obs, stream.groups)
     actions = jax.vmap(jax.vmap(epsilon_greedy, in_axes=(0, 0, None, 0)))(q, obs.available, epsilon, policy_keys)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from refil import hardware
+from refil import hardware, shards
 from refil.learning import td
 from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.training.onpolicy.config import OnPolicyConfig
@@ -62,8 +62,8 @@ def learning_rate(config: OnPolicyConfig, progress: Float[Array, "*seeds"]) -> F
 def learn(
     setup: Setup, learner: LearnerState, batch: EpisodeBatch, progress: Float[Array, ""], key: PRNGKeyArray
 ) -> tuple[LearnerState, Metrics]:
-    """Make all updates from one rollout; return the sums of their metrics."""
-    config, envs = setup.algorithm, setup.train.envs
+    """Make all updates from one rollout; return the sums of their metrics. Devices may share every minibatch."""
+    config, envs, shared = setup.algorithm, setup.train.envs, shards.here.get()
     rate = learning_rate(config, progress)
     targets = frozen_targets(setup, learner, batch)
     orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, config.epochs))
@@ -73,6 +73,7 @@ def learn(
         return update(setup, learner, take_rows(batch, rows), own_targets, rate)
 
     minibatches = orders.reshape(config.epochs * config.minibatches, -1)
+    minibatches = shared.own(minibatches, axis=1) if shared and shared.share_batches else minibatches
     learner, metrics = jax.lax.scan(next_update, learner, minibatches)
     average = config.average * learner.average + (1 - config.average) * learner.parameters
     return replace(learner, average=average), jax.tree.map(lambda leaf: leaf.sum(axis=0), metrics)
@@ -88,9 +89,10 @@ def update(
     """Make one update from a minibatch; without targets they are computed with the current network."""
     differentiated = jax.value_and_grad(partial(loss, setup), has_aux=True)
     (value, metrics), gradient = differentiated(learner.model, batch, targets)
-    gradient = learner.layout.ravel(gradient)
+    gradient, metrics = learner.layout.ravel(gradient), metrics | {"loss": value}
+    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.here.get()) else (gradient, metrics)
     changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
-    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
+    metrics |= {"gradient_norm": optax.tree.norm(gradient)}
     parameters = optax.apply_updates(learner.parameters, optax.tree.scale(-rate, changes))
     return replace(learner, parameters=parameters, optimizer=state), {n: v.astype(jnp.float32) for n, v in metrics.items()}
 
@@ -114,7 +116,7 @@ def lambda_targets(setup: Setup, batch: EpisodeBatch, values: Float[Array, "batc
 
 
 def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> Float[Array, "batch time"] | None:
-    """Return the targets of a whole rollout, with values computed part by part to save memory."""
+    """Return the targets of a whole rollout, with values computed part by part to save memory; devices may share every part."""
     network: dict[str, Callable[[], Any]] = {"average": lambda: learner.averaged, "frozen": lambda: learner.model}
     if setup.algorithm.targets not in network:
         return None
@@ -122,7 +124,8 @@ def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> 
     minibatches = setup.algorithm.minibatches
     together = max(count for count in range(1, MOST_TOGETHER + 1) if minibatches % count == 0)
     rows = jnp.arange(setup.train.envs).reshape(minibatches // together, -1)
-    values = jax.lax.map(lambda part: setup.method.greedy_values(model, take_rows(batch, part)), rows)
+    greedy_values = partial(jax.lax.map, lambda part: setup.method.greedy_values(model, take_rows(batch, part)))
+    values = shared.divide(greedy_values, 1, rows) if (shared := shards.here.get()) else greedy_values(rows)
     return lambda_targets(setup, batch, values.reshape(-1, values.shape[-1]))
 
 

@@ -1,10 +1,11 @@
 """The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
-The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `memory`, `rollout_shapes` and
-`compressor`. Everything a seed does depends only on its own state and number: a seed trained alone equals the same seed in a
-batch, and a saved state continues bit-identically.
+The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `rows`, `memory`,
+`rollout_shapes` and `compressor`. Everything a seed does depends only on its own state and number: a seed trained alone equals
+the same seed in a batch, and a saved state continues bit-identically.
 """
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -122,16 +123,26 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     return {"epsilon": epsilon(setup, state.counters)}
 
 
-def memory(setup: Setup, seeds: int) -> dict[str, int]:
-    """Return the bytes that training this many seeds needs at least, by the option that they depend on; nothing is compiled."""
+def rows(setup: Setup) -> int:
+    """Return the number that devices sharing a seed must divide: episodes of a batch, or environments where they only play."""
+    return setup.algorithm.batch if setup.method.shareable else setup.train.envs
+
+
+def memory(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
+    """Return the bytes that a device needs at least for this many seeds, by the option that they depend on.
+
+    Nothing is compiled. The replay buffer is whole on each of the devices that share the seeds.
+    """
+    played, evaluated = (math.ceil(episodes / shared_by) for episodes in (setup.train.envs, setup.train.eval_episodes))
+    batch = setup.algorithm.batch // (shared_by if setup.method.shareable else 1)
     train, timesteps, episode = setup.train, setup.env.spec.horizon + 1, episode_bytes(setup.env)
     model = jax.eval_shape(setup.method.init, jax.random.key(0))
     learner = jax.eval_shape(partial(update.init_learner, setup), model, model)
     return {
         "algorithm.buffer": seeds * setup.algorithm.buffer * episode.trajectory,
-        "train.envs": seeds * train.envs * (episode.trajectory + episode.observation),
-        "train.eval_episodes": seeds * train.eval_episodes * (episode.state + episode.observation),
-        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * setup.algorithm.batch * timesteps * episode.observation,
+        "train.envs": seeds * (train.envs * episode.trajectory + played * episode.observation),
+        "train.eval_episodes": seeds * evaluated * (episode.state + episode.observation),
+        "algorithm.batch": min(seeds, update.MAX_VMAPPED) * batch * timesteps * episode.observation,
         "the size of the networks": seeds * num_bytes(learner),
     }
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from refil import hardware
+from refil import hardware, shards
 from refil.nn.layers import ParameterLayout, parameter_layout
 from refil.rollout import select
 from refil.training.replay import buffer
@@ -81,8 +81,9 @@ def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNG
         return setup.method.loss(*cast(setup, model, learner.target, batch), key)
 
     (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(learner.model)
-    gradient = learner.layout.ravel(gradient) if learner.layout else gradient
-    metrics = metrics | {"loss": value, "gradient_norm": optax.tree.norm(gradient)}
+    gradient, metrics = learner.layout.ravel(gradient) if learner.layout else gradient, metrics | {"loss": value}
+    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.here.get()) else (gradient, metrics)
+    metrics |= {"gradient_norm": optax.tree.norm(gradient)}
     return gradient, {name: jnp.asarray(number).astype(jnp.float32) for name, number in metrics.items()}
 
 
@@ -147,13 +148,16 @@ def update_chunk(
     keys: Key[Array, "seeds updates 2"],
     ready: Bool[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
-    """Sample the batches of a few updates, choose the packed size of each, and make the updates."""
+    """Sample the batches of a few updates, choose the packed size of each, and make the updates; devices may share batches."""
+    shared = shards.here.get()
     sample = jax.vmap(jax.vmap(buffer.sample_indices, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     slots = sample(replay, setup.algorithm.batch, keys[:, :, 0])
+    slots = shared.own(slots, axis=2) if shared and shared.share_batches else slots
     batches = jax.vmap(jax.vmap(buffer.take_episodes, in_axes=(None, 0)))(replay, slots)
     plans = jax.vmap(jax.vmap(buffer.first_fit))(batches.valid)
     fitting = jnp.stack([*(buffer.fits(plans, size) for size in _sizes(setup)), jnp.ones(keys.shape[:2], bool)])
     choice = jnp.where(ready[:, None], 1 + jnp.argmax(fitting, axis=0), 0)  # 0: no update
+    choice = shared.largest(choice) if shared else choice  # programs that wait for each other must be the same
 
     def next_update(carry: tuple[LearnerState, Metrics], now: PyTree) -> tuple[tuple[LearnerState, Metrics], None]:
         choice, inputs, number = now
@@ -200,7 +204,9 @@ def update_step(
 
 
 def _sizes(setup: Setup) -> tuple[PackSize, ...]:
-    return buffer.pack_sizes(setup.algorithm.batch, setup.env.spec.horizon, setup.algorithm.pack)
+    shared, batch = shards.here.get(), setup.algorithm.batch
+    batch = batch // shared.count if shared and shared.share_batches else batch
+    return buffer.pack_sizes(batch, setup.env.spec.horizon, setup.algorithm.pack)
 
 
 def _group_size(seeds: int) -> int:
@@ -220,10 +226,19 @@ def seed_gradients(
     """Return the gradients of several seeds, from one batch each, in the given packed size or padded."""
 
     def of_seed(learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
-        return gradient(setup, learner, buffer.rebuild_batch(setup.env, trajectories, plan, size), key)
+        return gradient(setup, learner, _renumber(buffer.rebuild_batch(setup.env, trajectories, plan, size)), key)
 
     seeds = learner, trajectories, plan, keys
     if len(keys) > 1:
         return jax.vmap(of_seed)(*seeds)
     one = of_seed(*jax.tree.map(lambda leaf: leaf[0], seeds))  # batched products with a batch of one are slower
     return jax.tree.map(lambda leaf: leaf[None], one)
+
+
+def _renumber(batch: EpisodeBatch) -> EpisodeBatch:
+    """Return a batch whose episodes have their numbers in the batch that devices share, on which random numbers depend."""
+    shared = shards.here.get()
+    if not shared or not shared.share_batches:
+        return batch
+    ids = batch.episode_id + shared.index * batch.num_episodes
+    return replace(batch, episode_id=ids, num_episodes=batch.num_episodes * shared.count)

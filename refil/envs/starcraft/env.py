@@ -173,14 +173,21 @@ def build(scenario: Scenario, config: Config) -> StarCraft:
 
 def with_variation(env: StarCraft, stats: tuple[str, ...]) -> StarCraft:
     """Return the environment with a task for every draw of multipliers: `3s5z#0`, `3s5z#1`, ..."""
-    config, letters = env.config, tuple(unit.letter for unit in env.game.table.units)
-    chosen = variation.Variation(stats, config.variation, config.draws, config.draw_seed)
-    drawn = variation.draw_tasks(chosen, env.task_names, env.armies, letters, env.game.num_allies)
+    config, game = env.config, env.game
+    chosen = variation.Variation(config.variation, config.draws, config.draw_seed)
+
+    def draw(stat: str, name: str, army: Int[np.ndarray, " units"]) -> Float[np.ndarray, "draws units"]:
+        teams = ["allies" if slot < game.num_allies else "enemies" for slot in range(game.num_units)]
+        letters = [game.table.units[unit_type].letter if unit_type >= 0 else None for unit_type in army]
+        units = [letter and (team, letter) for team, letter in zip(teams, letters, strict=True)]
+        return variation.draw_units(chosen, name, stat, units)
+
+    tasks = list(zip(env.task_names, env.armies, strict=True))
     return replace(
         env,
         armies=env.armies.repeat(config.draws, axis=0),
         task_names=tuple(f"{name}#{number}" for name in env.task_names for number in range(config.draws)),
-        multipliers={stat: rows.reshape(-1, env.game.num_units) for stat, rows in drawn.items()},
+        multipliers={stat: np.concatenate([draw(stat, *task) for task in tasks]) for stat in stats},
     )
 
 

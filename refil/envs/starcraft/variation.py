@@ -5,19 +5,18 @@ continue fewer ones.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 VERSION = 1
-TEAMS = ("allies", "enemies")
 
 
 class Variation(NamedTuple):
-    """Which stats vary, by how much, and with how many draws per pair of armies."""
+    """By how much stats vary, and with how many draws per pair of armies."""
 
-    stats: tuple[str, ...]
     largest: float  # multipliers are between 1 / (1 + largest) and 1 + largest
     draws: int
     seed: int
@@ -30,19 +29,9 @@ def draw(variation: Variation, task: str, stat: str, team: str, letter: str) -> 
     return (1.0 + variation.largest) ** (words / 2**31 - 1.0)
 
 
-def draw_tasks(
-    variation: Variation,
-    names: tuple[str, ...],
-    armies: Int[np.ndarray, "tasks units"],
-    letters: tuple[str, ...],
-    num_allies: int,
-) -> dict[str, Float[np.ndarray, "tasks draws units"]]:
-    """Return the multipliers of the units in every draw of every task, by stat; those of empty slots are 1."""
-    drawn = {stat: np.ones((len(names), variation.draws, armies.shape[1]), np.float32) for stat in variation.stats}
-    for stat, multipliers in drawn.items():
-        for row, (name, army) in enumerate(zip(names, armies, strict=True)):
-            for team, slots in zip(TEAMS, (slice(num_allies), slice(num_allies, None)), strict=True):
-                for number in set(army[slots].tolist()) - {-1}:
-                    factors = draw(variation, name, stat, team, letters[number])
-                    multipliers[row, :, slots] = np.where(army[slots] == number, factors[:, None], multipliers[row, :, slots])
-    return drawn
+def draw_units(
+    variation: Variation, task: str, stat: str, units: Sequence[tuple[str, str] | None]
+) -> Float[np.ndarray, "draws units"]:
+    """Return the multipliers of one stat of all units of a task, given the team and the letter of each; of empty slots, 1."""
+    columns = [np.ones(variation.draws) if unit is None else draw(variation, task, stat, *unit) for unit in units]
+    return np.stack(columns, axis=1).astype(np.float32)

@@ -44,21 +44,21 @@ def test_options_name_what_can_vary():
 
 
 def test_draws_are_reproducible_and_differ_by_seed_task_stat_team_and_type():
-    drawn = variation.draw(Variation(("health",), 0.3, 3, 0), "3s5z", "health", "allies", "s")
+    drawn = variation.draw(Variation(0.3, 3, 0), "3s5z", "health", "allies", "s")
     np.testing.assert_allclose(drawn, [1.085072, 0.780453, 0.813722], atol=1e-6)  # never changes
     places = [("3s5z", "health", "allies", "s"), ("3s4z", "health", "allies", "s"), ("3s5z", "damage", "allies", "s")]
     places += [("3s5z", "health", "enemies", "s"), ("3s5z", "health", "allies", "z")]
-    first = [variation.draw(Variation((), 0.3, 1, seed), *place)[0] for seed in (0, 1) for place in places]
+    first = [variation.draw(Variation(0.3, 1, seed), *place)[0] for seed in (0, 1) for place in places]
     assert len(set(first)) == 10
 
 
 def test_more_draws_continue_fewer_ones():
-    few, many = (variation.draw(Variation((), 0.3, draws, 5), "3m", "speed", "allies", "m") for draws in (2, 9))
+    few, many = (variation.draw(Variation(0.3, draws, 5), "3m", "speed", "allies", "m") for draws in (2, 9))
     np.testing.assert_array_equal(few, many[:2])
 
 
 def test_logarithms_of_multipliers_are_uniform_up_to_the_variation():
-    drawn = np.log(variation.draw(Variation((), 1.0, 10_000, 0), "3m", "range", "enemies", "m")) / np.log(2)
+    drawn = np.log(variation.draw(Variation(1.0, 10_000, 0), "3m", "range", "enemies", "m")) / np.log(2)
     assert drawn.min() > -1
     assert drawn.max() < 1
     np.testing.assert_allclose(np.histogram(drawn, 4, (-1, 1))[0] / 10_000, 0.25, atol=0.02)

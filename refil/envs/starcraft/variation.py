@@ -25,7 +25,7 @@ class Variation(NamedTuple):
 def draw(variation: Variation, task: str, stat: str, team: str, letter: str) -> Float[np.ndarray, " draws"]:
     """Return the multiplier of one stat of a team's units of one type in every draw; its logarithm is uniform."""
     text = f"refil variation {VERSION}: {variation.seed}: {task}: {stat}: {team}: {letter}"
-    words = np.frombuffer(hashlib.shake_256(text.encode()).digest(4 * variation.draws), "<u4")
+    words = np.frombuffer(bytes.fromhex(hashlib.shake_256(text.encode()).hexdigest(4 * variation.draws)), "<u4")
     return (1.0 + variation.largest) ** (words / 2**31 - 1.0)
 
 

@@ -139,7 +139,8 @@ def coerce(default: Any, value: Any, path: tuple[str, ...], hint: Any) -> Any:
         return float(value)
     if isinstance(default, tuple) and isinstance(value, list | tuple):
         kind = get_args(hint)[0]
-        return tuple(coerce(kind(), item, path, kind) for item in value)
+        first = get_args(kind)[0] if get_origin(kind) is Literal else kind()
+        return tuple(coerce(first, item, path, kind) for item in value)
     if type(value) is not type(default):
         kind = "list" if isinstance(default, tuple) else type(default).__name__
         raise RefilError(f"{'.'.join(path)} should be of type {kind}, not {json.dumps(value, default=repr)}")

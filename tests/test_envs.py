@@ -14,7 +14,7 @@ from refil.envs import sc2, starcraft
 from refil.training import contracts
 from tests.slow import all_but
 
-SETS = ["3-8csz", "3-8MMM", "bane_vs_bane"]  # tests/envs/starcraft covers all of them
+SETS = ["3-8csz", "3-8sz-varied", "3-8MMM", "bane_vs_bane"]  # tests/envs/starcraft covers all of them
 OWN = [str(Path(__file__).parent / "tiny_envs.py"), str(Path(__file__).parent.parent / "refil" / "examples" / "beacon.py")]
 FILES = [name for name in plugins.names("refil.envs") if name not in (*starcraft.names(), *sc2.names())]  # sc2: tests/envs/sc2
 STEPS = 12

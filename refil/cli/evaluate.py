@@ -30,10 +30,17 @@ class EvaluateArgs:
     tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (None: those of training)
     # Another environment with the same features and actions, such as sc2:3-8sz, or 9-12sz after training with --env.tags 12
     env: str | None = None
+    draw_seed: NonNegativeInt | None = None  # Random seed of other multipliers, if unit stats vary (default: that of training)
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first
     json: bool = False  # Print the result as one JSON object
+
+    @property
+    def elsewhere(self) -> dict[str, Any]:
+        """How the episodes differ from those of training: arguments of `transfer.build_env`."""
+        changes = {"name": self.env, "tasks": self.tasks, "draw_seed": self.draw_seed}
+        return {name: value for name, value in changes.items() if value is not None}
 
 
 def main(arguments: list[str]) -> None:
@@ -49,10 +56,10 @@ def main(arguments: list[str]) -> None:
     run = run_dir.open_run(Path(args.run), args.trust)
     run.config.configure()
     setup = run.config.build()
-    if args.env or args.tasks:
+    if args.elsewhere:
         from refil.training import transfer
 
-        setup = setup._replace(env=transfer.build_env(run.config, args.env, args.tasks))
+        setup = setup._replace(env=transfer.build_env(run.config, **args.elsewhere))
     if args.by_task:
         _evaluate_by_task(run, setup, args)
         return
@@ -62,7 +69,8 @@ def main(arguments: list[str]) -> None:
 
 def _where(args: EvaluateArgs) -> str:
     where = f"{args.run}" if args.env is None else f"{args.run} in {args.env}"
-    return where if args.tasks is None else f"{where}, tasks {args.tasks}"
+    where += "" if args.tasks is None else f", tasks {args.tasks}"
+    return where if args.draw_seed is None else f"{where}, draw seed {args.draw_seed}"
 
 
 def _evaluate_team(name: str, args: EvaluateArgs) -> None:
@@ -74,17 +82,17 @@ def _evaluate_team(name: str, args: EvaluateArgs) -> None:
     config = teams.config(name)
     config.configure()
     card, team = teams.card(name).evaluation, teams.load(name)
-    if args.env or args.tasks:
+    if args.elsewhere:
         from refil.training import transfer
 
-        team = replace(team, env=transfer.build_env(config, args.env, args.tasks))
+        team = replace(team, env=transfer.build_env(config, **args.elsewhere))
     with ProgressBar() as progress:
         progress.phase(f"compiling and playing {args.episodes} episodes{' of every task' if args.by_task else ''}")
         played = api.evaluate(team, episodes=args.episodes, by_task=args.by_task, seed=args.seed)
     if args.json:
         print(json.dumps(asdict(played)))
         return
-    on_card = card.task_rates() | ({} if args.env or args.tasks else {"all tasks": (card.win_rate, card.ci95)})
+    on_card = card.task_rates() | ({} if args.elsewhere else {"all tasks": (card.win_rate, card.ci95)})
     print(f"{_where(args)}: fresh evaluation, {args.episodes:,} greedy episodes{' of every task' if args.by_task else ''}")
     print(f"  {'task':<24} win rate   interval         on its card   return   length")
     ordered = sorted((played.by_task or {}).items(), key=lambda item: -item[1].win_rate)
@@ -148,7 +156,7 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     names = setup.env.task_names
     means = {name: dict(zip(names, mean.tolist(), strict=True)) for name, mean in played.means().items()}
     rates = dict(zip(names, played.win_rate.tolist(), strict=True))
-    if not (args.env or args.tasks):  # figures show the tasks of training
+    if not args.elsewhere:  # figures show the tasks of training
         won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
         run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
         rates = run.by_task()

@@ -16,9 +16,13 @@ KINDS = ("env", "method")
 # so that configs of earlier versions can still be read; a test fails where one is forgotten.
 MAY_BE_MISSING = (
     "algorithm.learnability",
+    "env.draw_seed",
+    "env.draws",
     "env.sha256",
     "env.tags",
     "env.tasks",
+    "env.variation",
+    "env.vary",
     "method.sha256",
     "method.shared_targets",
     "output.replay",

@@ -11,21 +11,26 @@ from refil.training.config import Choice, RunConfig
 from refil.types import Env, Spec
 
 
-def build_env(config: RunConfig, name: str | None = None, tasks: str | None = None) -> Env:
+def build_env(config: RunConfig, name: str | None = None, tasks: str | None = None, draw_seed: int | None = None) -> Env:
     """Build the environment of a run with other tasks, or another environment with those options of the run that it has.
 
-    Both environments need the same features and actions, in number and in name.
+    `draw_seed` draws other multipliers of unit stats. Both environments need the same features and actions, in number and in
+    name.
     """
     own = config.build_env()
-    choice = config.env if name is None else _other(config.env, name)
+    choice = config.env if name is None else _other(config.env, name, _varied(own))
     if tasks is not None:
         if not hasattr(choice.options, "tasks"):
             raise RefilError(f"{choice.name} has no tasks to train on and to hold out; task sets of StarCraft have")
         choice = replace(choice, options=settings.from_json(choice.options, {"tasks": tasks}, ("env",)))
+    if draw_seed is not None:
+        if not _varied(replace(config, env=choice).build_env()):
+            raise RefilError(f"the unit stats of {choice.name} do not vary, so it has no draw_seed")
+        choice = replace(choice, options=settings.from_json(choice.options, {"draw_seed": draw_seed}, ("env",)))
     other = replace(config, env=choice).build_env()
     if sizes(own.spec) != sizes(other.spec):
-        hint = "; a team trained with env.tags 12 plays in armies of up to 12 units" if hasattr(choice.options, "tags") else ""
-        raise RefilError(f"the run needs an environment with {sizes(own.spec)}; {choice.name} has {sizes(other.spec)}{hint}")
+        found = f"{choice.name} has {sizes(other.spec)}{_hint(own, other, choice)}"
+        raise RefilError(f"the run needs an environment with {sizes(own.spec)}; {found}")
     if any(getattr(own, names, None) != getattr(other, names, None) for names in ("feature_names", "action_names")):
         raise RefilError(f"a team of {config.env.name} cannot play in {choice.name}: its features or actions differ")
     return other
@@ -36,10 +41,25 @@ def sizes(spec: Spec) -> str:
     return f"{spec.features} features and {spec.actions} actions"
 
 
-def _other(own: Choice, name: str) -> Choice:
-    """Return another environment with those options of the first one that both have; it plays all tasks."""
+def _hint(own: Env, other: Env, choice: Choice) -> str:
+    if own.spec.actions == other.spec.actions and _varied(own) != _varied(other):
+        return "; the unit stats that vary (env.vary) must be those of training"
+    return "; a team trained with env.tags 12 plays in armies of up to 12 units" if hasattr(choice.options, "tags") else ""
+
+
+def _varied(env: Env) -> tuple[str, ...]:
+    return getattr(env, "varied_stats", ())
+
+
+def _other(own: Choice, name: str, varied: tuple[str, ...]) -> Choice:
+    """Return another environment with those options of the first one that both have; it plays all tasks.
+
+    `varied` are the unit stats that vary in the first one, by its options or as its task set says; they also vary in the other.
+    """
     found, sha256 = plugins.identify(name)
     options: Any = contracts.default_options(plugins.load(configs.ENVS, found, sha256), found, ("config",))
     kept = {field.name for field in fields(options)} & {field.name for field in fields(own.options)} - {"tasks", "limit"}
     options = replace(options, **{each: getattr(own.options, each) for each in kept})
+    if varied and hasattr(options, "vary"):
+        options = replace(options, vary=varied)
     return Choice(found, options, sha256)

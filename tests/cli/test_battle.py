@@ -146,3 +146,8 @@ def test_a_missing_placement_is_an_error(refil, tmp_path):
     _, error, code = refil("battle", "--placement", str(tmp_path / "nothing.json"))
     assert code == 2
     assert "cannot read" in error
+
+
+def test_battles_of_a_set_whose_units_vary(refil):
+    out = refil("battle", "--tasks", "3-8sz-varied", "--script", "stop", "--episodes", "4", "--json")[0]
+    assert json.loads(out)["enemy_health_left_mean"] == 1.0

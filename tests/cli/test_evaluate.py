@@ -132,3 +132,15 @@ def test_evaluating_in_another_environment_writes_no_results_into_the_run(refil,
 def test_an_environment_with_other_features_is_refused(run):
     with pytest.raises(RefilError, match=r"the run needs an environment with .* features and .* actions; 3-8sz has"):
         evaluate.main([str(run.path), "--env", "3-8sz"])
+
+
+def test_draws_of_units_that_do_not_vary_are_refused(refil, run):
+    _, error, code = refil("evaluate", str(run.path), "--draw-seed", "1")
+    assert code == 2
+    assert "the unit stats of group_matching do not vary" in error
+
+
+def test_the_draw_seed_is_part_of_the_title():
+    args = evaluate.EvaluateArgs("runs/x", tasks="held-out", draw_seed=0)
+    assert evaluate._where(args) == "runs/x, tasks held-out, draw seed 0"
+    assert args.elsewhere == {"tasks": "held-out", "draw_seed": 0}

@@ -181,3 +181,9 @@ def test_each_algorithm_has_defaults_of_its_own():
 def test_dead_entities_can_be_masked():
     assert isinstance(small(mask_dead=True).build().env, MaskDead)
     assert not isinstance(small().build().env, MaskDead)
+
+
+def test_options_with_several_words_are_stored_and_read():
+    chosen = configs.default("3m", "refil").with_options({"vary": ["health", "speed"], "variation": 1})
+    assert chosen.env.options.vary == ("health", "speed")
+    assert configs.read(chosen.to_json(), "here") == chosen

@@ -26,10 +26,8 @@ def explain(name: str) -> str | None:
     """Return what may follow the prefix."""
     if not name.startswith(PREFIX):
         return None
-    return (
-        starcraft.explain(name.removeprefix(PREFIX))
-        or f"sc2: is followed by a task set, a map or two armies: {', '.join(SCENARIOS)}"
-    )
+    known = ", ".join(name for name, scenario in SCENARIOS.items() if not scenario.vary)
+    return starcraft.explain(name.removeprefix(PREFIX)) or f"sc2: is followed by a task set, a map or two armies: {known}"
 
 
 def serve(name: str) -> SimpleNamespace | None:

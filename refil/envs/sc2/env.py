@@ -67,6 +67,8 @@ def with_script(env: StarCraft2, script: Callable[..., State]) -> StarCraft2:
 
 def build(scenario: Scenario, config: Config, launch: Launch | None = None) -> StarCraft2:
     """Return the environment of a scenario; `launch` returns games other than those of the installed StarCraft II."""
+    if scenario.vary:
+        raise RefilError(f"the real game's units have fixed stats; {', '.join(scenario.vary)} vary in the simulator only")
     shared = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in OWN}
     env = starcraft_env.build(scenario, simulator.Config(**shared))
     return StarCraft2(env, Battles(env, Games(launch or partial(_launch, config), config.games)))

@@ -21,8 +21,8 @@ ENDS = {"health": 0, "shield": 0, "energy": 0, "cooldown": 0, "target": NOBODY, 
 def with_fields(state: State, **changes: Any) -> State:
     """Return a state with some arrays replaced; unlike `dataclasses.replace` for arrays of NumPy too."""
     names = list(State.__dataclass_fields__)
-    leaves = [changes.get(name, getattr(state, name)) for name in names]
-    return jax.tree.unflatten(jax.tree.structure(state), leaves)
+    values = [changes.get(name, getattr(state, name)) for name in names]
+    return jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(values))
 
 
 def type_id(unit_type: int, owner: int, game: Game) -> int:

@@ -18,7 +18,9 @@ def summary(name: str) -> str:
     """Return one line about a task set or map."""
     pairs = SCENARIOS[name].tasks()
     armies = scenarios.task_name(*pairs[0]) if len(pairs) == 1 else f"{len(pairs)} pairs of armies"
-    return f"StarCraft: {armies}, {SCENARIOS[name].limit} steps."
+    vary = SCENARIOS[name].vary
+    varied = f", whose {', '.join(vary[:-1])} and {vary[-1]} vary" if vary else ""
+    return f"StarCraft: {armies}{varied}, {SCENARIOS[name].limit} steps."
 
 
 def explain(name: str) -> str | None:

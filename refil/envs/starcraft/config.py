@@ -1,10 +1,11 @@
 """Options of StarCraft battles."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from refil.envs.starcraft.scenarios import Stat
 from refil.envs.starcraft.splits import Tasks
-from refil.settings import PositiveInt
+from refil.settings import NonNegativeInt, PositiveInt, Range
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,9 @@ class Config:
     limit: PositiveInt | None = None  # Steps after which a battle ends (None: the limit of the task set or map)
     # Tasks of a set: all, those to train on, or those that are held out (a fifth of 3-8sz, 3-8csz and 3-8MMM)
     tasks: Tasks = "all"
+    # Stats that vary from task to task: each is multiplied by a number drawn for every team and unit type
+    # (none: those of the set, if it has any)
+    vary: tuple[Stat, ...] = ()
+    variation: Annotated[float, Range(0, 3)] = 0.3  # Multipliers lie between 1 / (1 + variation) and 1 + variation
+    draws: Annotated[int, Range(1, 10_000)] = 16  # Draws of multipliers per pair of armies, each of which is a task
+    draw_seed: NonNegativeInt = 0  # Random seed of the multipliers; another seed gives other tasks of the same set

@@ -1,7 +1,7 @@
 """The StarCraft environment: tasks are pairs of armies, and one step is eight game ticks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import jax
@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from refil import hardware, plugins
-from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spawn, splits
+from refil.envs.starcraft import observe, orders, reward, scenarios, scene, spawn, splits, variation
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.scenarios import Army, Scenario
 from refil.envs.starcraft.sim import kernel, tick
 from refil.envs.starcraft.sim.rules import SMAC, SMACLITE, TICKS_PER_STEP, Rules
 from refil.envs.starcraft.sim.state import ARENAS, Game, State, batches_last
-from refil.envs.starcraft.sim.unit import UnitTable
+from refil.envs.starcraft.sim.unit import VARIED, UnitTable
 from refil.errors import RefilError, closest
 from refil.scene import Scene
 from refil.types import EnvDefaults, Observation, Outcome, Spec
@@ -26,6 +26,7 @@ UNROLL = 4  # ticks unrolled on a GPU, where copies between iterations cost as m
 UNITS = "refil.envs.starcraft.sim.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
+Task = Int[Array, "*tasks units"] | tuple[Int[Array, "*tasks units"], dict[str, Float[Array, "*tasks units"]]]
 DEFAULTS = EnvDefaults(
     steps=10_000_000,
     eval_every=50_000,
@@ -51,11 +52,18 @@ class StarCraft:
     reward_divisor: float
     armies: Int[np.ndarray, "tasks units"]
     task_names: tuple[str, ...]
+    multipliers: dict[str, Float[np.ndarray, "tasks units"]] = field(default_factory=dict)  # by the stats that vary
 
     @property
-    def tasks(self) -> Int[Array, "tasks units"]:
-        """The unit type in every slot of every task."""
-        return jnp.asarray(self.armies)
+    def tasks(self) -> Task:
+        """The unit type in every slot of every task, and the units' multipliers where stats vary."""
+        armies = jnp.asarray(self.armies)
+        return (armies, {stat: jnp.asarray(rows) for stat, rows in self.multipliers.items()}) if self.multipliers else armies
+
+    @property
+    def varied_stats(self) -> tuple[str, ...]:
+        """The unit stats that vary from task to task."""
+        return tuple(stat for stat in VARIED if stat in self.multipliers)
 
     @cached_property
     def spec(self) -> Spec:
@@ -67,16 +75,17 @@ class StarCraft:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the entity features."""
-        return observe.feature_names(self.game)
+        return observe.feature_names(self.game, self.varied_stats)
 
     @property
     def action_names(self) -> tuple[str, ...]:
         """The names of the actions."""
         return orders.action_names(self.game)
 
-    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+    def reset(self, task: Task, key: PRNGKeyArray) -> State:
         """Return the initial state of a battle between the armies of a task."""
-        return spawn.spawn(task, key, self.game)
+        unit_type, multipliers = task if isinstance(task, tuple) else (task, {})
+        return spawn.spawn(unit_type, key, self.game, multipliers)
 
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
         """Give the agents' orders and simulate eight ticks."""
@@ -85,11 +94,11 @@ class StarCraft:
 
     def with_orders(self, state: State, actions: Int[Array, " agents"]) -> State:
         """Return the state in which the agents' units have the orders of these actions."""
-        return orders.apply_actions(state, actions, self.game.table[state.unit_type], self.game)
+        return orders.apply_actions(state, actions, self.game.stats(state), self.game)
 
     def available_actions(self, state: State) -> Bool[Array, "agents actions"]:
         """Return which actions each agent can choose."""
-        return orders.available_actions(state, self.game.table[state.unit_type], self.game)
+        return orders.available_actions(state, self.game.stats(state), self.game)
 
     def advance(self, state: State, key: PRNGKeyArray) -> State:
         """Simulate the eight ticks of a step with the orders that the units have."""
@@ -127,7 +136,7 @@ def run_ticks(game: Game) -> Callable[[State, Float[Array, " units"]], State]:
     def run(state: State, jitter: Float[Array, " units *batch"]) -> State:
         if kernel.is_supported(state):
             return kernel.run_ticks(state, jitter, game)
-        stats = game.table[state.unit_type]
+        stats = game.stats(state)
 
         def one_tick(_: Array, now: State) -> State:
             return tick.tick(now, stats, jitter, game)
@@ -150,13 +159,35 @@ def build(scenario: Scenario, config: Config) -> StarCraft:
     rules = replace(rules, jitter=rules.jitter and config.jitter)
     names = [scenarios.task_name(*pair) for pair in pairs]
     chosen = splits.select(scenario.split, names, config.tasks)  # sizes and rewards are those of the whole set
-    return StarCraft(
+    built = StarCraft(
         game=Game(sizes[0], sum(sizes), table, ARENAS[scenario.arena], rules, tags=config.tags),
         config=config,
         limit=config.limit or scenario.limit,
         reward_divisor=_max_raw_return(pairs, table) / reward.MAX_RETURN,
         armies=np.array([_slots(pairs[number], sizes, table) for number in chosen], np.int8),
         task_names=tuple(names[number] for number in chosen),
+    )
+    stats = tuple(stat for stat in VARIED if stat in (config.vary or scenario.vary))
+    return with_variation(built, stats) if stats else built
+
+
+def with_variation(env: StarCraft, stats: tuple[str, ...]) -> StarCraft:
+    """Return the environment with a task for every draw of multipliers: `3s5z#0`, `3s5z#1`, ..."""
+    config, game = env.config, env.game
+    chosen = variation.Variation(config.variation, config.draws, config.draw_seed)
+
+    def draw(stat: str, name: str, army: Int[np.ndarray, " units"]) -> Float[np.ndarray, "draws units"]:
+        teams = ["allies" if slot < game.num_allies else "enemies" for slot in range(game.num_units)]
+        letters = [game.table.units[unit_type].letter if unit_type >= 0 else None for unit_type in army]
+        units = [letter and (team, letter) for team, letter in zip(teams, letters, strict=True)]
+        return variation.draw_units(chosen, name, stat, units)
+
+    tasks = list(zip(env.task_names, env.armies, strict=True))
+    return replace(
+        env,
+        armies=env.armies.repeat(config.draws, axis=0),
+        task_names=tuple(f"{name}#{number}" for name in env.task_names for number in range(config.draws)),
+        multipliers={stat: np.concatenate([draw(stat, *task) for task in tasks]) for stat in stats},
     )
 
 

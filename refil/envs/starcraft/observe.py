@@ -6,12 +6,12 @@ from jaxtyping import Array, Bool, Float
 from refil.envs.starcraft import orders
 from refil.envs.starcraft.sim.rules import SIGHT_RANGE
 from refil.envs.starcraft.sim.state import Game, State
-from refil.envs.starcraft.sim.unit import UnitStats
+from refil.envs.starcraft.sim.unit import VARIED, UnitStats
 from refil.types import Observation
 
 
-def feature_names(game: Game) -> tuple[str, ...]:
-    """Return the names of the entity features."""
+def feature_names(game: Game, varied: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of the entity features; those of `varied` stats come last."""
     return (
         *(f"tag {tag}" for tag in range(game.num_tags)),
         *(f"can {action}" for action in orders.action_names(game)[orders.NORTH :]),
@@ -24,12 +24,13 @@ def feature_names(game: Game) -> tuple[str, ...]:
         "y from map center",
         "x from mean unit",
         "y from mean unit",
+        *(f"extra {name}" for name in varied),
     )
 
 
 def observe(state: State, game: Game) -> Observation:
     """Return the observations of all agents."""
-    stats = game.table[state.unit_type]
+    stats = game.stats(state)
     available = orders.available_actions(state, stats, game)
     return Observation(
         entities=_features(state, stats, available, game),
@@ -62,13 +63,14 @@ def _features(
         condition.append(state.shield / jnp.maximum(stats.max_shield, 1.0))
     condition.append(jnp.where(ally, state.energy / jnp.maximum(stats.max_energy, 1.0), 0.0))
     condition.append(jnp.where(ally, state.cooldown / jnp.maximum(stats.max_cooldown, 1.0), 0.0))
+    extra = [state.multipliers[name] - 1.0 for name in VARIED if name in state.multipliers]
     arena = game.arena
     position = [(state.x - arena.center) / arena.size, (state.y - arena.center) / arena.size, *_from_mean(state)]
     blocks = [
         state.tag[:, None] == jnp.arange(game.num_tags),
         available,
         state.unit_type[:, None] == jnp.arange(len(game.table.units)),
-        jnp.where(state.alive[:, None], jnp.stack([*condition, *position], axis=1), 0.0),
+        jnp.where(state.alive[:, None], jnp.stack([*condition, *position, *extra], axis=1), 0.0),
     ]
     return jnp.concatenate([block.astype(jnp.float32) for block in blocks], axis=1)
 

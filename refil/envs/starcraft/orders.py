@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from refil.envs.starcraft.sim import targeting
-from refil.envs.starcraft.sim.rules import MOVE_DISTANCE, TARGET_RANGE
+from refil.envs.starcraft.sim.rules import MOVE_DISTANCE, SIGHT_RANGE, TARGET_RANGE
 from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, State
 from refil.envs.starcraft.sim.unit import GROUND, UnitStats
 
@@ -45,15 +45,22 @@ def targeting_action(state: State, game: Game) -> Int[Array, " units"]:
     return jnp.where((state.tag >= 0) & (action < num_actions(game)), action, -1)
 
 
+def target_range(state: State, units: slice = slice(None)) -> Float[Array, "units 1"] | float:
+    """Return how far away each unit's targets may be: `TARGET_RANGE` times its range multiplier, at most its sight."""
+    if "range" not in state.multipliers:
+        return TARGET_RANGE
+    return jnp.minimum(TARGET_RANGE * state.multipliers["range"][units, None], SIGHT_RANGE)
+
+
 def available_actions(state: State, stats: UnitStats, game: Game) -> Bool[Array, "agents actions"]:
-    """Return which actions each agent can choose; targets are limited by `TARGET_RANGE`, whatever the weapon."""
+    """Return which actions each agent can choose; targets are limited by `target_range`, whatever the weapon."""
     allies = slice(0, game.num_allies)
     alive = state.alive[allies, None]
     distance = jnp.sqrt((state.x[allies, None] - state.x) ** 2 + (state.y[allies, None] - state.y) ** 2)
     others = jnp.arange(game.num_units) != jnp.arange(game.num_allies)[:, None]
     on_ground = (stats.plane & GROUND) != 0  # healers can target all allies that do not only fly
     candidates = jnp.where(stats.heals[allies, None], ~game.is_enemy & others & on_ground, game.is_enemy)
-    near = candidates & state.alive & (distance <= TARGET_RANGE) & alive
+    near = candidates & state.alive & (distance <= target_range(state, allies)) & alive
     slot = slot_of_tag(state, game)[: num_actions(game) - FIRST_TARGET]
     targets = near[:, jnp.maximum(slot, 0)] & (slot >= 0)
     return jnp.concatenate([~alive, alive, alive & _can_move(state, game), targets], axis=1)
@@ -67,13 +74,14 @@ def apply_actions(state: State, actions: Int[Array, " agents"], stats: UnitStats
     invalid = has_target & ~(targeting.can_attack(target, stats, game) | targeting.can_heal(target, stats, game))
     keeps_order = game.is_enemy | ((invalid | (actions == NO_OP)) & game.rules.invalid_keeps_order)
     move = jnp.where(has_target, STOP, actions)
+    distance = MOVE_DISTANCE * state.multipliers.get("speed", 1.0)  # faster units walk further in a step
     new = replace(
         state,
         target=jnp.where(has_target & ~invalid, target, NOBODY).astype(state.target.dtype),
         attack_moving=jnp.zeros_like(state.attack_moving),
         moving=(move >= NORTH),
-        goal_x=state.x + MOVE_DISTANCE * jnp.asarray(DIRECTION_X)[move],
-        goal_y=state.y + MOVE_DISTANCE * jnp.asarray(DIRECTION_Y)[move],
+        goal_x=state.x + distance * jnp.asarray(DIRECTION_X)[move],
+        goal_y=state.y + distance * jnp.asarray(DIRECTION_Y)[move],
     )
     changed = ("target", "attack_moving", "moving", "goal_x", "goal_y")
     return replace(state, **{name: jnp.where(keeps_order, getattr(state, name), getattr(new, name)) for name in changed})

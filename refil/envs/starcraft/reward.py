@@ -34,7 +34,7 @@ def battle_result(state: State, game: Game, healers_alone_lose: bool) -> Int[Arr
     ally = ~game.is_enemy
     fights = state.alive
     if healers_alone_lose and game.table.any("heal_rate"):
-        fights &= ~game.table[state.unit_type].heals
+        fights &= ~game.stats(state).heals
         lost, won = ~(fights & ally).any(), ~(fights & ~ally).any()
         return jnp.where(lost, LOST, jnp.where(won, WON, UNDECIDED))
     lost, won = ~(fights & ally).any(), ~(fights & ~ally).any()

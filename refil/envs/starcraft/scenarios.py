@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from refil.errors import RefilError
 
@@ -13,6 +13,8 @@ ARMY_PATTERN = r"([1-9]\d*[A-Za-z]+)+"
 LETTERS = (
     "m Marine, M Marauder, v Medivac, s Stalker, z Zealot, c Colossus, h Hydralisk, zg Zergling, b Baneling, sc Spine Crawler"
 )
+
+Stat = Literal["health", "damage", "range", "speed"]  # stats that can vary
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Scenario:
     limit: int  # steps after which a battle ends
     arena: Literal["any_angle", "strip", "whole"] = "any_angle"  # key of `sim.state.ARENAS`
     split: str = ""  # name of the set in `splits.json`, if it is there
+    vary: tuple[Stat, ...] = ()  # stats that vary if the options name none
 
 
 def mirrored(armies: list[Army]) -> list[tuple[Army, Army]]:
@@ -62,6 +65,7 @@ SCENARIOS = {
     "3-8MMM": Scenario(lambda: mixed("mM", 3, 6, support="v"), 150, split="3-8MMM"),
     "9-12sz": Scenario(lambda: mixed("sz", 9, 12), 150),  # larger than the paper's, for teams trained with --env.tags 12
     "9-12MMM": Scenario(lambda: of_size(mixed("mM", 7, 12, support="v"), 9, 12), 150),
+    "3-8sz-varied": Scenario(lambda: mixed("sz", 3, 8), 150, split="3-8sz", vary=get_args(Stat)),
     "2-4m": Scenario(lambda: mixed("m", 2, 4), 60),  # a small set, learned on a laptop in minutes
     "3-8m": Scenario(lambda: mixed("m", 3, 8), 100),
     "6-11m_mandown": Scenario(lambda: outnumbered("m", 6, 11), 100),

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from refil.envs.starcraft.sim import motion
 from refil.envs.starcraft.sim.rules import SHIELD_DELAY
 from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, State
+from refil.envs.starcraft.sim.unit import Multipliers, scale
 
 OFFSET = 1.0  # the units of one type are moved off their army's center by up to this much, along x and along y
 
@@ -20,9 +21,10 @@ def idle_state(
     y: Float[Array, " units"],
     tag: Int[Array, " units"],
     game: Game,
+    multipliers: Multipliers | None = None,
 ) -> State:
     """Return undamaged units at these positions, without orders."""
-    stats = game.table[unit_type]
+    stats = scale(game.table[unit_type], multipliers or {})
     zeros, nobody = jnp.zeros_like(x), jnp.full(unit_type.shape, NOBODY, jnp.int16)
     false = jnp.zeros(unit_type.shape, bool)
     return State(
@@ -44,14 +46,15 @@ def idle_state(
         goal_x=x,
         goal_y=y,
         time=jnp.zeros((), jnp.int32),
+        multipliers=multipliers or {},
     )
 
 
-def spawn(unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game) -> State:
+def spawn(unit_type: Int[Array, " units"], key: PRNGKeyArray, game: Game, multipliers: Multipliers | None = None) -> State:
     """Return the initial state of a battle between these units, with the enemy attack-moving to the allies."""
     position_key, tag_key = jax.random.split(key)
     x, y = _positions(unit_type, position_key, game)
-    state = idle_state(unit_type, x, y, _tags(unit_type, tag_key, game), game)
+    state = idle_state(unit_type, x, y, _tags(unit_type, tag_key, game), game, multipliers)
     return attack_move(state, game, game.is_enemy)
 
 

@@ -21,7 +21,7 @@ def attack_or_approach(env: StarCraft, state: State, cost: Float[Array, "units u
     Healers target damaged allies instead, and stop if no ally is damaged.
     """
     game = env.game
-    stats = game.table[state.unit_type]
+    stats = game.stats(state)
     damaged = state.health < stats.max_health
     teammates = ~game.opponents & ~jnp.eye(game.num_units, dtype=bool) & (stats.heal_rate == 0)[None]
     candidates = jnp.where(stats.heals[:, None], teammates & damaged[None], game.opponents) & state.alive[None]

@@ -41,7 +41,7 @@ def one_tick(game: Game):
 
 
 def advance(game: Game, state: State) -> State:
-    return tick.tick(state, game.table[state.unit_type], jnp.zeros_like(state.x), game)
+    return tick.tick(state, game.stats(state), jnp.zeros_like(state.x), game)
 
 
 def after(state: State, game: Game, ticks: int) -> list[State]:

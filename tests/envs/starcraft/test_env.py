@@ -70,7 +70,7 @@ def check(env: StarCraft, played) -> None:
     before, after, outcome, available = jax.tree.map(np.asarray, played)
     for leaf in jax.tree.leaves(after):
         assert np.isfinite(leaf).all()
-    stats = jax.tree.map(np.asarray, env.game.table[jnp.asarray(after.unit_type)])
+    stats = jax.tree.map(np.asarray, env.game.stats(jax.tree.map(jnp.asarray, after)))
     for name in ("health", "shield", "energy"):
         value = getattr(after, name)
         assert (value >= 0).all()
@@ -267,7 +267,7 @@ def test_units_of_a_type_are_sorted_by_x():
 def test_every_task_set_has_consistent_shapes(name):
     env = built(name)
     spec = env.spec
-    state = jax.eval_shape(env.reset, env.tasks[0], jax.random.key(0))
+    state = jax.eval_shape(env.reset, jax.tree.map(lambda rows: rows[0], env.tasks), jax.random.key(0))
     after, outcome = jax.eval_shape(env.step, state, jnp.zeros(spec.agents, jnp.int32), jax.random.key(0))
     assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(
         lambda leaf: (leaf.shape, leaf.dtype), state

@@ -45,6 +45,8 @@ def test_the_number_of_tasks(name, count):
 def test_summaries_name_the_armies_and_the_limit():
     assert starcraft.summary("MMM2") == "StarCraft: 1v2M7m_vs_1v3M8m, 180 steps."
     assert starcraft.summary("3-8sz") == "StarCraft: 39 pairs of armies, 150 steps."
+    varied = "StarCraft: 39 pairs of armies, whose health, damage, range and speed vary, 150 steps."
+    assert starcraft.summary("3-8sz-varied") == varied
 
 
 def test_any_two_armies_are_an_environment_and_other_names_are_not():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from refil.nn.utilities import unroll_overlapped
+from refil.training import config
 from refil.training.onpolicy import loop, stream
 from tests.tiny_streams import small
 
@@ -117,3 +118,18 @@ def test_a_method_without_imagined_views_keeps_one_memory():
     setup = small("qmix_pqn").build()
     state = jax.eval_shape(partial(loop.init, setup))
     assert state.stream.memory.shape == (1, 1, 8, 2, 4)
+
+
+def test_every_draw_of_unit_stats_is_a_task_to_sample_by_learnability():
+    network = {"size": 8, "heads": 2, "mixing": 4, "memory": 4}
+    default = config.default("2-4m", "refil_pqn")
+    chosen = default.with_options({"vary": ["damage"], "draws": 3}, network, learnability=0.5, envs=4096, minibatches=2)
+    often = jnp.zeros((1, 9)).at[0, 4].set(0.5)  # 3m#1; all other tasks have the least learnability
+    starts = jax.jit(partial(stream.new_episodes, chosen.build()))(often, jax.random.key(0)[None])
+    counts = np.bincount(np.asarray(starts.tasks)[0], minlength=9) / 4096
+    # Learnability is 0.25 + 0.01 for that task and 0.01 for the other eight: 0.26 / 0.34 of one half, and 1 / 9 of the other.
+    np.testing.assert_allclose(counts[4], 0.5 * 0.26 / 0.34 + 0.5 / 9, atol=0.03)
+    assert (counts > 0.04).all()
+    factor = np.asarray(starts.env_states.multipliers["damage"])[0]
+    expected = np.asarray(chosen.build_env().multipliers["damage"])[np.asarray(starts.tasks)[0]]
+    np.testing.assert_array_equal(factor, expected)

@@ -16,7 +16,7 @@ from refil.training.replay.buffer import ReplayBuffer
 from refil.training.replay.compression import ReplayCompressor
 from tests.slow import all_but
 
-ENVS = [("group_matching", {"horizon": 8}), ("2s1z_vs_1s2z", {})]
+ENVS = [("group_matching", {"horizon": 8}), ("2s1z_vs_1s2z", {}), ("2s1z_vs_1s2z", {"vary": ("health", "speed"), "draws": 2})]
 
 
 @pytest.fixture(scope="module", params=all_but((ENVS[0],), ENVS), ids=lambda env: env[0])

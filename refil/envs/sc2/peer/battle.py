@@ -53,7 +53,7 @@ class Simulator:
         game = self.env.game
 
         def run(state, jitter, ticks):
-            stats = game.table[state.unit_type]
+            stats = game.stats(state)
             return jax.lax.fori_loop(0, ticks, lambda _, now: tick(now, stats, jitter, game), state)
 
         return jax.jit(run)

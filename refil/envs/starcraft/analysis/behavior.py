@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from refil.envs.starcraft import tactics
+from refil.envs.starcraft import orders, tactics
 from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
 from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim import targeting
-from refil.envs.starcraft.sim.rules import SIGHT_RANGE, TARGET_RANGE, TICKS_PER_STEP
+from refil.envs.starcraft.sim.rules import SIGHT_RANGE, TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import Game, State, norm
 from refil.envs.starcraft.sim.unit import single_target
 from refil.rollout import step_keys
@@ -26,10 +26,10 @@ Counts = dict[str, Int[Array, "2"]]  # opportunities, and how many of them were 
 
 def count(state: State, game: Game) -> Counts:
     """Count the behaviors in one timestep of one battle, given the state in which the units have their orders."""
-    stats = game.table[state.unit_type]
+    stats = game.stats(state)
     ally, enemy = state.alive & ~game.is_enemy, state.alive & game.is_enemy
     distance = jnp.where(enemy, tactics.distances(state), jnp.inf)  # [unit, enemy]
-    near = distance <= TARGET_RANGE
+    near = distance <= orders.target_range(state)
     target = jnp.maximum(state.target, 0)
     attacks = ally & (state.target >= 0) & enemy[target]
     attackers = (attacks[:, None] & attacks & (target[:, None] == target)).sum(axis=1)

@@ -120,7 +120,7 @@ def _check_numbers(number: int, numbers: dict[str, float], name: str, unit_type:
 
 
 def _check_overlaps(state: State, built: StarCraft, order: list[int]) -> None:
-    contact = np.asarray(motion.contact_distances(state, built.game.table[state.unit_type]))
+    contact = np.asarray(motion.contact_distances(state, built.game.stats(state)))
     x, y = np.asarray(state.x), np.asarray(state.y)
     distance = np.hypot(x[:, None] - x, y[:, None] - y)
     for one, other in np.argwhere(contact - distance > MAX_OVERLAP):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from refil import rollout
 from refil.envs.starcraft import reward
-from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.env import StarCraft, Task
 from refil.envs.starcraft.sim import tick
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
@@ -33,8 +33,8 @@ class ScriptedStarCraft:
         return self.env.spec
 
     @property
-    def tasks(self) -> Int[Array, "tasks units"]:
-        """The unit type in every slot of every task."""
+    def tasks(self) -> Task:
+        """The tasks of the environment."""
         return self.env.tasks
 
     @property
@@ -42,7 +42,7 @@ class ScriptedStarCraft:
         """The names of the tasks."""
         return self.env.task_names
 
-    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+    def reset(self, task: Task, key: PRNGKeyArray) -> State:
         """Return the initial state of a battle between the armies of a task."""
         return self.env.reset(task, key)
 
@@ -64,7 +64,7 @@ class ScriptedStarCraft:
     def ticks(self, state: State, key: PRNGKeyArray) -> State:
         """Return the states after each tick of a step, along a new first axis."""
         _, sim_key = jax.random.split(key)
-        game, stats, jitter = self.env.game, self.env.game.table[state.unit_type], self.env.cooldown_jitter(sim_key)
+        game, stats, jitter = self.env.game, self.env.game.stats(state), self.env.cooldown_jitter(sim_key)
 
         def one_tick(now: State, _: None) -> tuple[State, State]:
             after = tick.tick(now, stats, jitter, game)

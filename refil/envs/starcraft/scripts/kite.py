@@ -22,7 +22,7 @@ WALL_DISTANCE, WALL_DANGER = 6.0, 0.02  # nearer walls are dangerous, growing wi
 
 def orders(env: StarCraft, state: State, key: PRNGKeyArray) -> State:
     """Target the nearest enemy, or retreat."""
-    stats, game = env.game.table[state.unit_type], env.game
+    stats, game = env.game.stats(state), env.game
     agents = slice(0, game.num_allies)
     attack = tactics.attack_or_approach(env, state, tactics.distances(state))
     melee = stats.armed & (stats.range < MELEE_RANGE)

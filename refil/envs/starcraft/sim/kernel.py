@@ -8,6 +8,7 @@ of two, selecting between two scalars, and JAX functions that expand to these (`
 
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from refil.hardware import kernels, triton
 
 MAX_UNITS = 32  # with the pairs of more units, XLA is as fast
 LANES = 32  # threads of a warp; each computes one unit with all its pairs
-FIELDS = [field.name for field in fields(State) if field.name != "time"]  # arrays over units
+FIELDS = [field.name for field in fields(State) if field.name not in ("time", "multipliers")]  # arrays that change
 
 
 def is_supported(state: State) -> bool:
@@ -34,31 +35,36 @@ def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, i
     units, *batch = state.x.shape
     battles, slots = jitter[0].size, pl.next_power_of_2(units)
     battles_per_block = max(LANES // slots, 1)
-    flat = [getattr(state, name).reshape(units, battles) for name in FIELDS] + [jitter.reshape(units, battles)]
+    constants, structure = jax.tree.flatten((state.multipliers, jitter))
+    flat = [leaf.reshape(units, battles) for leaf in [*(getattr(state, name) for name in FIELDS), *constants]]
     padding = (0, slots - units), (0, -battles % battles_per_block)
-    empty = [NOBODY if name == "unit_type" else 0 for name in FIELDS] + [0]
+    empty = [NOBODY if name == "unit_type" else 0 for name in FIELDS] + [0] * len(constants)
     inputs = [jnp.pad(leaf, padding, constant_values=value) for leaf, value in zip(flat, empty, strict=True)]
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
     block = pl.BlockSpec((slots, battles_per_block), lambda i: (0, i))
     outputs = pl.pallas_call(
-        partial(_kernel, [leaf.dtype for leaf in flat], replace(game, num_units=slots, in_kernel=True)),
+        partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True)),
         grid=(pl.cdiv(battles, battles_per_block),),
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[:-1]],
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[: len(FIELDS)]],
         compiler_params=triton and triton.CompilerParams(num_warps=1, num_stages=1),
         interpret=interpret,
         name="game_ticks",
     )(*inputs)
     after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
-    return replace(state, **{name: leaf.astype(old.dtype) for name, leaf, old in zip(FIELDS, after, flat[:-1], strict=True)})
+    return replace(
+        state, **{name: leaf.astype(old.dtype) for name, leaf, old in zip(FIELDS, after, flat[: len(FIELDS)], strict=True)}
+    )
 
 
-def _kernel(dtypes: list[jnp.dtype], game: Game, *refs) -> None:
+def _kernel(dtypes: list[jnp.dtype], structure: Any, game: Game, *refs) -> None:
     inputs, outputs = refs[: len(dtypes)], refs[len(dtypes) :]
-    *leaves, jitter = (_widen(ref[...], dtype) for ref, dtype in zip(inputs, dtypes, strict=True))
-    state = State(**dict(zip(FIELDS, leaves, strict=True)), time=jnp.zeros(jitter.shape[1:], jnp.int32))
-    stats = game.table[state.unit_type]
+    leaves = [_widen(ref[...], dtype) for ref, dtype in zip(inputs, dtypes, strict=True)]
+    multipliers, jitter = jax.tree.unflatten(structure, leaves[len(FIELDS) :])
+    changing, time = dict(zip(FIELDS, leaves[: len(FIELDS)], strict=True)), jnp.zeros(jitter.shape[1:], jnp.int32)
+    state = State(**changing, time=time, multipliers=multipliers)
+    stats = game.stats(state)
     after = jax.lax.fori_loop(0, TICKS_PER_STEP, lambda _, now: tick(now, stats, jitter, game), state)
     for name, ref in zip(FIELDS, outputs, strict=True):
         ref[...] = getattr(after, name).astype(ref.dtype)

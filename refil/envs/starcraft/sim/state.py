@@ -7,7 +7,7 @@ unit in question and the first one the other unit, over which it sums or chooses
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil import hardware
 from refil.envs.starcraft.sim.rules import Rules
-from refil.envs.starcraft.sim.unit import UnitTable
+from refil.envs.starcraft.sim.unit import Multipliers, UnitStats, UnitTable, scale
 
 NOBODY = -1  # no target, no attacker, no unit
 Constants = tuple[float | int, ...]
@@ -31,7 +31,8 @@ class State(eqx.Module):
     `attack_moving` choose their targets themselves. `cooldown` is the number of ticks until the weapon can fire again,
     `current_speed` that of units that accelerate, `turn_side` the side of its course to which a unit has turned to get around
     an obstacle (-1, 0 or 1). `attacker` is the last unit that damaged it, `ticks_since_hit` how long ago that was.
-    `tag` is the unit's number in observations and actions. `time` counts environment steps.
+    `tag` is the unit's number in observations and actions. `time` counts environment steps. `multipliers` say by how much
+    each unit's stats differ from those of its type; they are empty where nothing varies.
     """
 
     unit_type: Int[Array, " units *batch"]
@@ -52,6 +53,7 @@ class State(eqx.Module):
     goal_x: Float[Array, " units *batch"]
     goal_y: Float[Array, " units *batch"]
     time: Int[Array, "*batch"]
+    multipliers: Multipliers = field(default_factory=dict)
 
     @property
     def present(self) -> Bool[Array, " units *batch"]:
@@ -117,6 +119,10 @@ class Game:
     def is_enemy(self) -> Bool[Array, " units"]:
         """Whether each slot belongs to the enemy."""
         return jnp.arange(self.num_units) >= self.num_allies
+
+    def stats(self, state: State) -> UnitStats:
+        """Return the stats of every unit: those of its type times its multipliers."""
+        return scale(self.table[state.unit_type], state.multipliers)
 
     @property
     def opponents(self) -> Bool[Array, "units units"]:

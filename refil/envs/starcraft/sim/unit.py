@@ -3,9 +3,10 @@
 Lengths are in map cells, times in game ticks; 16 ticks are one second in the game's unit catalog.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -125,6 +126,22 @@ class UnitStats(eqx.Module):
     def heals(self) -> Bool[Array, " units *batch"]:
         """Whether each unit can heal."""
         return self.heal_rate > 0
+
+
+Multipliers = dict[str, Float[Array, " units *batch"]]  # by keys of `VARIED`; those that do not vary are missing
+# What each multiplier multiplies. A task can vary these stats from unit to unit.
+VARIED = {
+    "health": ("max_health", "max_shield"),
+    "damage": ("damage", "bonus_damage", "heal_rate"),
+    "range": ("range",),
+    "speed": ("speed", "acceleration"),
+}
+
+
+def scale(stats: Any, multipliers: Mapping[str, Any]) -> Any:
+    """Return stats (`UnitStats` or one `Unit`) times their multipliers."""
+    factors = {stat: multipliers[name] for name, scaled in VARIED.items() if name in multipliers for stat in scaled}
+    return replace(stats, **{stat: getattr(stats, stat) * factor for stat, factor in factors.items()})
 
 
 @dataclass(frozen=True)

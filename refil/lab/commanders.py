@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from refil import plugins, rollout
-from refil.envs.starcraft import orders
 from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim.state import ARENAS, NOBODY, State
 from refil.envs.starcraft.sim.unit import UnitTable
@@ -88,7 +87,8 @@ class Trained:
     @cached_property
     def acting(self) -> Team:
         """The team in that environment."""
-        return replace(self.team, env=MaskDead(self.view) if isinstance(self.team.env, MaskDead) else self.view)
+        view: Any = self.view
+        return replace(self.team, env=MaskDead(view) if isinstance(self.team.env, MaskDead) else view)
 
     @property
     def slots(self) -> int:
@@ -165,8 +165,3 @@ def check(commander: Commander, units: Units, side: str) -> None:
 
 def _core(env: Env) -> Env:
     return env.env if isinstance(env, MaskDead) else env
-
-
-def action_names(commander: Trained) -> tuple[str, ...]:
-    """Return the names of the actions of a team."""
-    return orders.action_names(commander.view.game)

@@ -17,10 +17,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from refil.envs.starcraft import reward
 from refil.envs.starcraft.analysis import placement
 from refil.errors import RefilError
 from refil.lab import battle, field, inspection, page
 from refil.lab.battle import Battle, Played
+from refil.lab.commanders import ENGINE, Scripted
 from refil.lab.guard import Guard, complaint, reply
 from refil.lab.roster import Roster
 from refil.settings import LARGEST
@@ -29,6 +31,7 @@ from refil.viewer.encode import Clip, encode_clip
 LONGEST = 500  # characters of a sentence on the page
 KEPT = 12  # battles whose teams can still be inspected
 TICKS_PER_SECOND = 16.0
+WINNERS = {reward.WON: "allies won", reward.LOST: "enemies won", reward.BOTH_DEAD: "both dead", reward.UNDECIDED: "time is up"}
 Answer = Callable[[dict[str, Any]], Any]
 
 
@@ -37,9 +40,16 @@ class Lab:
 
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
-        self.busy = threading.Lock()
+        self.busy, self.inspecting = threading.Lock(), threading.Lock()  # a battle does not wait for the details of another
         self.played: OrderedDict[int, tuple[Battle, Played]] = OrderedDict()
         self.numbers = count(1)
+
+    def warm_up(self) -> None:
+        """Compile what every battle needs, before the first one is asked for."""
+        units = [{"team": team, "type": "marine", "x": x, "y": 16.0} for team, x in (("ally", 14.0), ("enemy", 18.0))]
+        engine = Scripted(ENGINE)
+        with self.busy:
+            battle.play(Battle(field.parse(units), engine, engine))
 
     def setup(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return what can be chosen: unit types, commanders, players."""
@@ -68,12 +78,12 @@ class Lab:
         chosen = Battle(units, allies, enemies, _seed(asked))
         with self.busy:
             played = battle.play(chosen)
-        summary, number = battle.summary(chosen, played), next(self.numbers)
+        summary, number = battle.summary(chosen, played) | {"winner": WINNERS[played.result]}, next(self.numbers)
         self.played[number] = chosen, played
         while len(self.played) > KEPT:
             self.played.popitem(last=False)
         scenes = [field.empty_field(chosen.size).scene(state) for state in battle.ticks_of(played)]
-        title = f"{number}: {summary['result']} after {summary['steps']} steps"
+        title = f"{number}: {WINNERS[played.result]} after {played.length} steps, seed {chosen.seed}"
         clip = Clip(title, scenes, TICKS_PER_SECOND, battle.rewards_of_ticks(played))
         has_teams = any(actions is not None for actions in played.actions)
         return {"number": number, "clip": encode_clip(clip), "summary": summary, "has_teams": has_teams}
@@ -83,7 +93,7 @@ class Lab:
         number = asked.get("number")
         if not isinstance(number, int) or number not in self.played:
             raise RefilError(f"battle {number!r} is too long ago to be inspected; play it again")
-        with self.busy:
+        with self.inspecting:
             found = inspection.inspect(*self.played[number])
         return {"details": None if found is None else found.encode()}
 

@@ -19,6 +19,7 @@ function choose(number) {
   fillLegend(at("legend"), clips()[0].legend);
   resize();
   go(0);
+  document.dispatchEvent(new CustomEvent("episode", { detail: view.episode }));
 }
 
 function makePane(clip, which) {
@@ -142,7 +143,7 @@ const KEYS = {
 /** Show other episodes than before, the first one from its start. */
 function load(fresh) {
   content = fresh;
-  Object.assign(view, { playing: false, selected: null, pane: 0 });
+  Object.assign(view, { playing: false, pane: 0 });
   at("play").textContent = "Play";
   at("list").replaceChildren(...content.episodes.map((each, number) => {
     const button = element("button", each.map(clip => clip.title).join(" | "));

@@ -5,7 +5,7 @@ A commander always sees itself as the allies. On the enemy side it is given the 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ ENGINE = "attack_move"  # the script that does what the engine does for the enem
 Memory = Any
 
 
+@runtime_checkable
 class Commander(Protocol):
     """Gives the orders of a step to the allies of a state; `memory` is a pytree."""
 
@@ -144,8 +145,8 @@ class Trained:
         """Return why the team cannot command this side, or None."""
         game, other = self.view.game, "enemy" if side == "ally" else "ally"
         if foreign := sorted({name for name in units.names if name not in game.table.names}):
-            known = " and ".join(f"{name}s" for name in game.table.names)
-            return f"{self.team.name} was trained with {known} only, and does not know a {foreign[0]}"
+            known = " and ".join(_plural(name) for name in game.table.names)
+            return f"{self.team.name} was trained with {known} only, and not with {_plural(foreign[0])}"
         for team, most, verb in ((side, game.ally_tags, "command"), (other, game.enemy_tags, "fight against")):
             if (count := len(units.army(team))) > most:
                 return f"{self.team.name} can {verb} up to {most} units, and there are {count} {SIDES[team]}"
@@ -161,6 +162,10 @@ def check(commander: Commander, units: Units, side: str) -> None:
     """Raise if a commander cannot command this side of the battle."""
     if isinstance(commander, Trained) and (reason := commander.reason_against(units, side)):
         raise RefilError(f"{reason}; choose another commander of the {SIDES[side]} or change the armies")
+
+
+def _plural(name: str) -> str:
+    return "colossi" if name == "colossus" else f"{name.replace('_', ' ')}s"
 
 
 def _core(env: Env) -> Env:

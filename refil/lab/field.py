@@ -105,7 +105,7 @@ def first_state(units: Units, size: int) -> State:
     """Return the state before the first step, in which no unit has an order."""
     slots, names, shape = np.array(slots_of(units, size)), unit_table().names, 2 * size
 
-    def fill(values: Any, empty: float, dtype: Any) -> np.ndarray:
+    def fill(values: Any, empty: float | int, dtype: Any) -> np.ndarray:
         column = np.full(shape, empty, dtype)
         column[slots] = values
         return column
@@ -162,11 +162,10 @@ def advance(size: int) -> Any:
 
         def one_tick(now: State, _: None) -> tuple[State, State]:
             after = tick.tick(now, stats, jitter, field.game)
-            return after, after
+            return after, replace(after, time=after.time + 1)
 
         after, ticks = jax.lax.scan(one_tick, before, None, length=TICKS_PER_STEP)
         after = replace(after, time=before.time + 1)
-        ticks = replace(ticks, time=ticks.time + 1)
         results = (reward.battle_result(after, field.game, healers) for healers in (True, False))
         return after, StepResult(ticks, reward.damage_reward(before, after, field.game, True), *results)
 

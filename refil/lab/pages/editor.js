@@ -34,7 +34,11 @@ function pointAt({ clientX, clientY }) {
   return { x: left + ((clientX - place.left) * ratio) / scale, y: bottom + (map.height - (clientY - place.top) * ratio) / scale };
 }
 
-const isOver = ({ clientX, clientY }) => document.elementFromPoint(clientX, clientY) === map;
+/** Return whether a pointer is over the map; the hint on the map does not count. */
+function isOver({ clientX, clientY }) {
+  const { left, right, top, bottom } = map.getBoundingClientRect();
+  return clientX >= left && clientX <= right && clientY >= top && clientY <= bottom;
+}
 
 map.onpointerdown = event => {
   const ratio = map.width / map.clientWidth, body = bodyAt(mapPane, event.offsetX * ratio, event.offsetY * ratio);

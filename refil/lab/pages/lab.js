@@ -261,4 +261,5 @@ async function begin() {
   setTab(setup.opened in setup.players ? "episode" : "battle");
 }
 
+document.body.dataset.mode = "compose";
 begin().catch(error => tell(error.message, "error"));

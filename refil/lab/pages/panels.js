@@ -98,7 +98,8 @@ const changeSides = () => {
 function describeArmy(team) {
   const counts = new Map();
   for (const { type } of armyOf(team)) counts.set(type, (counts.get(type) ?? 0) + 1);
-  return [...counts].map(([type, count]) => `${count} ${title(type)}${count > 1 ? "s" : ""}`).join(", ") || "none";
+  const plural = type => (type === "colossus" ? "Colossi" : `${title(type)}s`);
+  return [...counts].map(([type, count]) => `${count} ${count > 1 ? plural(type) : title(type)}`).join(", ") || "none";
 }
 
 const labelOf = key => lab.commanders.find(each => each.key === key)?.label ?? key;

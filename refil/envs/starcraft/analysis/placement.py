@@ -123,9 +123,9 @@ def _parse_unit(number: int, unit: Any) -> tuple[dict[str, float], Unit]:
     return {name: float(value) for name, value in numbers.items()}, unit_type
 
 
-def _check_numbers(number: int, numbers: dict[str, float], name: str, unit_type: Unit) -> None:
+def _check_numbers(number: int, numbers: dict[str, int | float], name: str, unit_type: Unit) -> None:
     radius = unit_type.collision_radius
-    if not spawn.is_on_map(numbers["x"], numbers["y"], radius, ARENAS["any_angle"]):
+    if not spawn.is_on_map(float(numbers["x"]), float(numbers["y"]), radius, ARENAS["any_angle"]):
         raise RefilError(f"unit {number} at {numbers['x']}, {numbers['y']} is not on the map (0 to 32, radius {radius})")
     limits = (unit_type.max_health, unit_type.max_shield, unit_type.max_energy, unit_type.attack_period + 2)
     for stat, limit in zip(OPTIONAL, limits, strict=True):
@@ -137,7 +137,7 @@ def _check_numbers(number: int, numbers: dict[str, float], name: str, unit_type:
 def _check_overlaps(parsed: list[tuple[dict[str, float], Unit]]) -> None:
     x, y = (np.array([numbers[axis] for numbers, _ in parsed], np.float32) for axis in ("x", "y"))
     radius = np.array([unit.collision_radius for _, unit in parsed], np.float32)
-    layers = np.array([unit.collision_layers for _, unit in parsed])
+    layers = np.array([unit.collision_layers for _, unit in parsed], int)
     contact = np.triu(np.where(layers[:, None] & layers, radius[:, None] + radius, 0.0), 1)
     distance = np.hypot(x[:, None] - x, y[:, None] - y)
     for one, other in np.argwhere(contact - distance > MAX_OVERLAP):

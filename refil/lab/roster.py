@@ -43,7 +43,7 @@ class Roster:
         for key in self.keys():
             kind, _, name = key.partition(" ")
             if kind == "script":
-                label = "attack-move (the engine)" if name == commanders.ENGINE else name.replace("_", " ")
+                label = "attack-move (engine)" if name == commanders.ENGINE else name.replace("_", " ")
                 about = plugins.summary(commanders.SCRIPTS, name)
             else:
                 label, about = name, "your team" if key in self.own else teams.card(name).summary

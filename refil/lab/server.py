@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -102,8 +103,9 @@ class Lab:
         player, seed = self.roster.player(asked.get("player")), _seed(asked)
         with self.busy:
             replay = player.play(asked.get("task"), seed)
-        summary = {"won": replay.won, "steps": replay.length, "return": round(replay.episode_return, 3)}
-        return {"number": next(self.numbers), "clip": encode_clip(replay.clip()), "summary": summary, "has_teams": False}
+        summary, number = {"won": replay.won, "steps": replay.length, "return": round(replay.episode_return, 3)}, next(self.numbers)
+        clip = replace(replay.clip(number), title=f"{replay.clip(number).title}, seed {seed}")
+        return {"number": number, "clip": encode_clip(clip), "summary": summary, "has_teams": False}
 
 
 def app(roster: Roster, hosts: Callable[[], set[str]]) -> tuple[ASGIApp, Lab]:

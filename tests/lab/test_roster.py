@@ -19,7 +19,7 @@ def test_the_engine_comes_first_and_teams_last():
     assert keys[-1] == "team 3-8sz"
     assert found.opened is None
     assert [entry["key"] for entry in found.describe()] == keys
-    assert found.describe()[0]["label"] == "attack-move (the engine)"
+    assert found.describe()[0]["label"] == "attack-move (engine)"
 
 
 def test_commanders_are_loaded_once(units):

@@ -84,6 +84,7 @@ function setMode(mode) {
 
 function setTab(tab) {
   lab.tab = tab;
+  view.selected = null;
   tell();
   if (tab === "battle") setMode("compose");
   else if (lab.runs.episode.length) showRuns(0);
@@ -136,7 +137,7 @@ function describeRun({ summary, asked }) {
 function showRuns(number, start = false) {
   const runs = lab.runs[lab.tab], pairs = runs.map((run, each) => (lab.compare && runs[each + 1] ? [run.clip, runs[each + 1].clip] : [run.clip]));
   setMode("watch");
-  load({ ...content, labels: lab.compare ? ["this run", "run before"] : [], episodes: pairs });
+  load({ ...content, labels: pairs.some(pair => pair.length > 1) ? ["this run", "run before"] : [], episodes: pairs });
   choose(number);
   if (start) setPlaying(true);
 }

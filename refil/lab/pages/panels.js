@@ -133,6 +133,7 @@ function fillResult(run, previous) {
     label.append(check, " show both runs side by side");
     parts.push(label);
   }
+  parts.push(element("p", run.summary.ally ? "Keys: enter plays again, E goes back to the units." : "Keys: enter plays again.", "note"));
   if (terminalCommand(run.asked)) parts.push(element("p", "The same battle in a terminal, after saving the placement:", "note"), element("code", terminalCommand(run.asked)));
   at("result").replaceChildren(...parts);
 }

@@ -103,7 +103,8 @@ class Lab:
         player, seed = self.roster.player(asked.get("player")), _seed(asked)
         with self.busy:
             replay = player.play(asked.get("task"), seed)
-        summary, number = {"won": replay.won, "steps": replay.length, "return": round(replay.episode_return, 3)}, next(self.numbers)
+        summary = {"won": replay.won, "steps": replay.length, "return": round(replay.episode_return, 3)}
+        number = next(self.numbers)
         clip = replace(replay.clip(number), title=f"{replay.clip(number).title}, seed {seed}")
         return {"number": number, "clip": encode_clip(clip), "summary": summary, "has_teams": False}
 

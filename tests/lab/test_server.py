@@ -137,12 +137,11 @@ def test_a_failure_gets_a_sentence(ask, served, situation, monkeypatch, capsys):
     assert not served[1].busy.locked()
 
 
-def test_battles_are_forgotten_after_some_time(ask, served, situation):
-    first = ask("battle", units=situation, **CHOSEN).json()["number"]
-    for _ in range(server.KEPT):
-        served[1].battle({"units": situation, **CHOSEN})
+def test_battles_are_forgotten_after_some_time(ask, served, situation, monkeypatch):
+    monkeypatch.setattr(server, "KEPT", 1)
+    first, second = (ask("battle", units=situation, **CHOSEN).json()["number"] for _ in range(2))
     assert "too long ago to be inspected" in error(ask("inspect", number=first))
-    assert len(served[1].played) == server.KEPT
+    assert list(served[1].played) == [second]
     assert "battle 'x' is too long ago" in error(ask("inspect", number="x"))
 
 

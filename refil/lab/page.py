@@ -31,7 +31,7 @@ def page() -> str:
 def policy() -> str:
     """Return the Content-Security-Policy of the page: its own script and style, and requests to its own server only."""
     (script,) = re.findall(r"<script>(.*?)</script>", page(), re.DOTALL)
-    sha256 = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sha256 = base64.b64encode(bytes.fromhex(hashlib.sha256(script.encode()).hexdigest())).decode()
     sources = {"default-src": "'none'", "script-src": f"'sha256-{sha256}'", "style-src": "'unsafe-inline'"}
     sources |= {"connect-src": "'self'", "img-src": "data: blob:", "base-uri": "'none'", "form-action": "'none'"}
     return "; ".join(f"{name} {source}" for name, source in sources.items())

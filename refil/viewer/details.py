@@ -38,7 +38,6 @@ class Details:
     attention: np.ndarray | None  # [steps, heads, agents, entities]
     groups: np.ndarray  # [entities]
     action_names: tuple[str, ...]
-    frames_per_step: int = 1
 
     def encode(self) -> dict[str, Any]:
         """Return what a page reads: for every step and agent the action, the Q-values, and the visible entities."""
@@ -51,7 +50,7 @@ class Details:
             "views": views,
             "groups": self.groups.tolist(),
             "aimed": self.aimed_at.tolist(),
-            "every": self.frames_per_step,
+            "every": 1,  # frames per step
             "steps": steps,
         }
 

@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from refil import environment
+from refil.envs import group_matching
 from refil.errors import RefilError
 from refil.lab.episodes import Player
 from refil.team import Team
@@ -22,10 +23,17 @@ def test_a_team_plays_the_episode_that_it_plays_in_python():
     assert player.describe() == {"label": "game: trained team", "tasks": ["group_matching"]}
 
 
-def test_random_actions_depend_on_the_seed_only():
+def test_random_actions_depend_on_the_seed_only(monkeypatch):
     player = Player(environment.make("group_matching", agents=3, cells=4, horizon=5).core, "game")
     one, same, other = (player.play("group_matching", seed) for seed in (0, 0, 1))
     assert one.scenes == same.scenes != other.scenes
     assert one.details is None
     with pytest.raises(RefilError, match="unknown task 'x' of game; Available: group_matching"):
         player.play("x", 0)
+
+    def scene(env, state):
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr(group_matching.GroupMatching, "scene", scene)
+    with pytest.raises(RefilError, match=r"game: an episode failed at .*test_episodes.py:\d+ in scene\(\): ZeroDivision"):
+        player.play("group_matching", 0)

@@ -51,6 +51,7 @@ LAYERS = [
     ["refil.experiments", "refil.environment", "refil.team", "refil.recording"],
     ["refil.sweeps", "refil.teams"],
     ["refil.api", "refil.checks", "refil.adapters"],
+    ["refil.lab"],
     ["refil.cli"],
     ["refil.__main__"],
 ]

@@ -43,14 +43,14 @@ def watched(react: Callable[[int], Any]) -> Iterator[None]:
             os.close(reader)
 
 
-def stop(text: str = "stopped") -> NoReturn:
+def stop(text: str = "stopped", code: int = EXIT_CODE) -> NoReturn:
     """End the process at once, even while native code runs; files are replaced atomically, so that they stay intact."""
     flushing = threading.Thread(target=_flush, daemon=True)
     flushing.start()
     flushing.join(SECONDS_TO_FLUSH)
     with contextlib.suppress(OSError):
         os.write(2, f"{SHOW_CURSOR if os.isatty(2) else ''}refil: {text}\n".encode())
-    os._exit(EXIT_CODE)
+    os._exit(code)
 
 
 def _is_ignored(number: int) -> bool:

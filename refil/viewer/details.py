@@ -1,5 +1,6 @@
 """Details of played episodes: rewards, actions, and what agents see, attend to and expect, for the inspection on a page."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from refil.types import Env, Trajectory
 
 DIGITS = 2  # decimals of Q-values and attention in a page
 PARTITION_SEED = 0
+Inspection = Callable[[Any, Trajectory, Key[Array, ""]], Any]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Details:
             "views": views,
             "groups": self.groups.tolist(),
             "aimed": self.aimed_at.tolist(),
+            "every": 1,  # frames per step
             "steps": steps,
         }
 
@@ -69,9 +72,14 @@ def _rounded(values: np.ndarray) -> list[float | None]:
     return [round(float(value), DIGITS) if np.isfinite(value) else None for value in values]
 
 
-def details(env: Env, model: Any, trajectories: Trajectory) -> list[Details]:
+def compile_inspection(env: Env) -> Inspection:
+    """Compile what `details` computes, for callers that ask for the details of many episodes."""
+    return devices.jit_quickly(lambda model, played, key: _inspect(env, model, played, key))
+
+
+def details(env: Env, model: Any, trajectories: Trajectory, inspection: Inspection | None = None) -> list[Details]:
     """Return the details of recorded episodes, which have one leading axis; observations are computed again."""
-    inspect_all = devices.jit_quickly(lambda model, played, key: _inspect(env, model, played, key))
+    inspect_all = inspection or compile_inspection(env)
     found = inspect_all(model, jax.tree.map(jnp.asarray, trajectories), jax.random.key(PARTITION_SEED))
     obs, q, weights, groups = jax.device_get(found)
     names = tuple(getattr(env, "action_names", ())) or tuple(f"action {number}" for number in range(env.spec.actions))

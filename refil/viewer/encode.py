@@ -46,7 +46,7 @@ class _Table:
 def page_json(clips: list[Clip], compared: list[Clip] | None, labels: tuple[str, ...] = ()) -> str:
     """Return the content of a page: episodes with one clip each, or with two from the same start."""
     shown = [[clip] for clip in clips] if compared is None else [list(pair) for pair in zip(clips, compared, strict=True)]
-    episodes = [[_encode(clip) for clip in each] for each in shown]
+    episodes = [[encode_clip(clip) for clip in each] for each in shown]
     content = {"shapes": SHAPES, "labels": list(labels), "episodes": episodes}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     for character in "<>&":  # <!--<script> in a title would hide the end of the script tag
@@ -54,7 +54,8 @@ def page_json(clips: list[Clip], compared: list[Clip] | None, labels: tuple[str,
     return text
 
 
-def _encode(clip: Clip) -> dict[str, Any]:
+def encode_clip(clip: Clip) -> dict[str, Any]:
+    """Return what a page reads of a clip."""
     first, bodies, areas = clip.scenes[0], _Table(), _Table()
     digits = _digits(first.width)
     frames = [_frame(scene, bodies, areas, digits) for scene in clip.scenes]

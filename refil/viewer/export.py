@@ -38,6 +38,16 @@ class Outputs:
             draw.check_video()
 
 
+@dataclass(frozen=True)
+class Extra:
+    """What another page adds to the replay page: HTML at the top and at the side, a style sheet and scripts."""
+
+    top: str = ""
+    side: str = ""
+    style: str = ""
+    script: str = ""
+
+
 def write(clips: list[Clip], outputs: Outputs, compared: list[Clip] | None = None, labels: tuple[str, ...] = ()) -> list[str]:
     """Write a page of all clips, an animation, a video and the frames of the first one, and a picture of its middle.
 
@@ -66,7 +76,15 @@ def page(clips: list[Clip], compared: list[Clip] | None = None, labels: tuple[st
 
     `labels` name the two that are compared, or the one who plays.
     """
-    folder = resources.files("refil.viewer")
+    return assemble(page_json(clips, compared, labels))
+
+
+def assemble(content: str, extra: Extra | None = None) -> str:
+    """Return the HTML of a page, given the JSON of its episodes."""
+    folder, extra = resources.files("refil.viewer"), extra or Extra()
     template, style, *parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", *PARTS))
-    template = template.replace("/*STYLE*/", style).replace("/*SCRIPT*/", "\n".join(parts))
-    return template.replace("/*EPISODES*/", page_json(clips, compared, labels))
+    filled = {"/*STYLE*/": style + extra.style, "/*SCRIPT*/": "\n".join((*parts, extra.script))}
+    filled |= {"<!--TOP-->": extra.top, "<!--SIDE-->": extra.side, "/*EPISODES*/": content}
+    for mark, text in filled.items():
+        template = template.replace(mark, text)
+    return template

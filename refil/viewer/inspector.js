@@ -1,10 +1,13 @@
 // The selected body: its values, and for an agent of a team its action, Q-values, and what it sees and attends to.
 
+/** Return the step of a team's details that a frame belongs to: frames may show parts of a step. */
+const stepOf = (clip, frame, steps) => Math.min(Math.floor(frame / clip.details.every), steps.length - 1);
+
 /** Return what an agent does in a frame: [action, target, Q-values, seen]; null for bodies that are not agents of a team. */
 function agentOf(clip, body, frame) {
   if (!body || !clip.details || !finite(body.entity)) return null;
   const steps = clip.details.steps;
-  return steps[Math.min(frame, steps.length - 1)]?.[body.entity] ?? null;
+  return steps[stepOf(clip, frame, steps)]?.[body.entity] ?? null;
 }
 
 function element(tag, words = "", className = "") {
@@ -37,11 +40,11 @@ function nameOf(shown, entity) {
   return body ? `${body.name}${body.label && !body.name.endsWith(` ${body.label}`) ? ` (${body.label})` : ""}` : `entity ${entity}`;
 }
 
-/** Return the name of an action, and of the entity that it is aimed at in a frame. */
+/** Return the name of an action, and of the entity that it is aimed at in a frame; two teams aim at each entity in turn. */
 function actionText(clip, shown, action, frame) {
   const { actions, aimed } = clip.details, name = actions[action] ?? "none";
-  const entity = action < 0 ? -1 : aimed[Math.min(frame, aimed.length - 1)].indexOf(action);
-  return entity < 0 ? name : `${name}: ${nameOf(shown, entity)}`;
+  const entity = action < 0 ? -1 : aimed[stepOf(clip, frame, aimed)].indexOf(action);
+  return entity < 0 ? name : `${name}: ${nameOf(shown, entity % clip.details.groups.length)}`;
 }
 
 /** Return what all agents do now, for when none is selected. */

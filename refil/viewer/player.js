@@ -19,6 +19,7 @@ function choose(number) {
   fillLegend(at("legend"), clips()[0].legend);
   resize();
   go(0);
+  document.dispatchEvent(new CustomEvent("episode", { detail: view.episode }));
 }
 
 function makePane(clip, which) {
@@ -139,17 +140,25 @@ const KEYS = {
   s: savePicture,
 };
 
+/** Show other episodes than before, the first one from its start. */
+function load(fresh) {
+  content = fresh;
+  Object.assign(view, { playing: false, pane: 0 });
+  at("play").textContent = "Play";
+  at("list").replaceChildren(...content.episodes.map((each, number) => {
+    const button = element("button", each.map(clip => clip.title).join(" | "));
+    button.onclick = () => choose(number);
+    return button;
+  }));
+  choose(0);
+}
+
 document.onkeydown = event => {
   const action = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-  if (!action || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+  if (!action || !panes.length || event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
   event.preventDefault();
   action(event);
 };
-content.episodes.forEach((each, number) => {
-  const button = element("button", each.map(clip => clip.title).join(" | "));
-  button.onclick = () => choose(number);
-  at("list").append(button);
-});
 at("play").onclick = () => setPlaying(!view.playing);
 at("back").onclick = () => go(Math.ceil(view.time) - 1);
 at("forward").onclick = () => go(frameNow() + 1);
@@ -160,6 +169,8 @@ at("save").onclick = savePicture;
 at("timeline").onpointerdown = at("timeline").onpointermove = event => {
   if (event.buttons) go(Math.round(((event.offsetX - 4) / (at("timeline").clientWidth - 8)) * last()));
 };
-new ResizeObserver(() => { resize(); draw(); }).observe(at("stage"));
-choose(0);
-if (location.hash !== "#paused") setPlaying(true);
+new ResizeObserver(() => { if (panes.length) { resize(); draw(); } }).observe(at("stage"));
+if (content.episodes.length) {
+  load(content);
+  if (location.hash !== "#paused") setPlaying(true);
+}

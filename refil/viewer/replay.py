@@ -9,7 +9,7 @@ import jax
 from refil.scene import Scene
 from refil.types import Env, Trajectory
 from refil.viewer import export
-from refil.viewer.details import Details, details
+from refil.viewer.details import Details, Inspection, details
 
 STEPS_PER_SECOND = 4.0
 
@@ -41,9 +41,9 @@ class Replay:
         return f'<iframe srcdoc="{page}" width="100%" height="720" style="border:0"></iframe>'
 
 
-def replays(env: Env, trajectories: Trajectory, model: Any = None) -> list[Replay]:
+def replays(env: Env, trajectories: Trajectory, model: Any = None, inspection: Inspection | None = None) -> list[Replay]:
     """Turn recorded episodes, with one leading axis, into replays; with details if the model that played them is given."""
-    inspected = None if model is None else details(env, model, trajectories)
+    inspected = None if model is None else details(env, model, trajectories, inspection)
     scene, found = getattr(env, "scene", None), []
     assert scene is not None
     for number, valid in enumerate(trajectories.valid):

@@ -1,6 +1,6 @@
 "use strict";
 // The drawing of one timestep. A pane is a canvas that shows one clip.
-const content = JSON.parse(document.getElementById("episodes").textContent);
+let content = JSON.parse(document.getElementById("episodes").textContent);
 const FADE = 10;  // frames in which a body that is gone leaves a ring
 const GROUPS = ["#facc15", "#e879f9"];  // rings around the members of the two random groups
 const finite = (...values) => values.every(value => value !== null && value !== undefined);

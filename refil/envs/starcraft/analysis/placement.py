@@ -15,7 +15,6 @@ from refil.envs.starcraft import env, orders, spawn
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.env import UNITS, StarCraft
 from refil.envs.starcraft.scenarios import Army, Scenario
-from refil.envs.starcraft.sim import motion
 from refil.envs.starcraft.sim.state import ARENAS, State
 from refil.envs.starcraft.sim.unit import Unit
 from refil.errors import RefilError
@@ -50,19 +49,29 @@ class Placement:
 def read(path: Path, config: Config) -> Placement:
     """Read a placement from a file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise RefilError(f"cannot read {path}: {error}") from error
+    units, actions = parse(text, str(path))
+    return place(units, config, actions)
+
+
+def parse(text: str, name: str) -> tuple[list[Any], Any]:
+    """Return the units and the actions in the text of a placement; `name` stands for it in errors."""
+    try:
+        content = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise RefilError(f"cannot read {name}: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("units"), list) or not content["units"]:
-        raise RefilError(f"{path} has no list of units; a placement looks like {EXAMPLE}")
+        raise RefilError(f"{name} has no list of units; a placement looks like {EXAMPLE}")
     if unknown := sorted(content.keys() - {"units", "actions"}):
-        raise RefilError(f"{path} has unknown entries: {', '.join(unknown)}; a placement has units and actions")
-    return place(content["units"], config, content.get("actions"))
+        raise RefilError(f"{name} has unknown entries: {', '.join(unknown)}; a placement has units and actions")
+    return content["units"], content.get("actions")
 
 
 def place(units: list[dict[str, Any]], config: Config, actions: Any = None) -> Placement:
     """Return the placement of these units."""
-    parsed = [_parse_unit(number, unit) for number, unit in enumerate(units)]
+    parsed = parse_units(units)
     order = sorted(range(len(units)), key=lambda number: units[number]["team"] == "enemy")  # allies first
     armies: list[Army] = [{}, {}]
     for (_, unit_type), unit in zip(parsed, units, strict=True):
@@ -72,7 +81,6 @@ def place(units: list[dict[str, Any]], config: Config, actions: Any = None) -> P
     num_allies = sum(armies[0].values())
     tags = np.array([*range(len(units) - num_allies, len(units)), *range(len(units) - num_allies)])
     state = _first_state([parsed[number][0] for number in order], [units[number]["type"] for number in order], tags, built)
-    _check_overlaps(state, built, order)
     state = spawn.attack_move(state, built.game, built.game.is_enemy)
     slots = [order.index(number) for number in range(len(units))]
     return Placement(built, state, slots, None if actions is None else _parse_actions(actions, num_allies, tags[slots]))
@@ -88,6 +96,13 @@ def _first_state(numbers: list[dict[str, float]], types: list[str], tags: np.nda
         return jnp.array([unit.get(name, default) for unit, default in zip(numbers, defaults, strict=True)])
 
     return replace(state, **{name: fill(name) for name in OPTIONAL})
+
+
+def parse_units(units: list[Any]) -> list[tuple[dict[str, float], Unit]]:
+    """Return the numbers and the type of every unit; raise if one is impossible or if two overlap."""
+    parsed = [_parse_unit(number, unit) for number, unit in enumerate(units)]
+    _check_overlaps(parsed)
+    return parsed
 
 
 def _parse_unit(number: int, unit: Any) -> tuple[dict[str, float], Unit]:
@@ -108,9 +123,9 @@ def _parse_unit(number: int, unit: Any) -> tuple[dict[str, float], Unit]:
     return {name: float(value) for name, value in numbers.items()}, unit_type
 
 
-def _check_numbers(number: int, numbers: dict[str, float], name: str, unit_type: Unit) -> None:
+def _check_numbers(number: int, numbers: dict[str, int | float], name: str, unit_type: Unit) -> None:
     radius = unit_type.collision_radius
-    if not spawn.is_on_map(numbers["x"], numbers["y"], radius, ARENAS["any_angle"]):
+    if not spawn.is_on_map(float(numbers["x"]), float(numbers["y"]), radius, ARENAS["any_angle"]):
         raise RefilError(f"unit {number} at {numbers['x']}, {numbers['y']} is not on the map (0 to 32, radius {radius})")
     limits = (unit_type.max_health, unit_type.max_shield, unit_type.max_energy, unit_type.attack_period + 2)
     for stat, limit in zip(OPTIONAL, limits, strict=True):
@@ -119,13 +134,15 @@ def _check_numbers(number: int, numbers: dict[str, float], name: str, unit_type:
             raise RefilError(f"unit {number} has {stat} {value}; a {name} has up to {limit}")
 
 
-def _check_overlaps(state: State, built: StarCraft, order: list[int]) -> None:
-    contact = np.asarray(motion.contact_distances(state, built.game.stats(state)))
-    x, y = np.asarray(state.x), np.asarray(state.y)
+def _check_overlaps(parsed: list[tuple[dict[str, float], Unit]]) -> None:
+    x, y = (np.array([numbers[axis] for numbers, _ in parsed], np.float32) for axis in ("x", "y"))
+    radius = np.array([unit.collision_radius for _, unit in parsed], np.float32)
+    layers = np.array([unit.collision_layers for _, unit in parsed], int)
+    contact = np.triu(np.where(layers[:, None] & layers, radius[:, None] + radius, 0.0), 1)
     distance = np.hypot(x[:, None] - x, y[:, None] - y)
     for one, other in np.argwhere(contact - distance > MAX_OVERLAP):
         raise RefilError(
-            f"units {order[one]} and {order[other]} overlap: their distance is {distance[one, other]:.3f}"
+            f"units {one} and {other} overlap: their distance is {distance[one, other]:.3f}"
             f" and must be at least {contact[one, other]:.3f}"
         )
 

@@ -54,7 +54,7 @@ def _cell(rates: Any) -> str:
     return f"{rates.mean():.0%}" + (f" ({spread.low:.0%} to {spread.high:.0%}, {spread.name})" if spread else "")
 
 
-def _win_rates(run: RunDir, **other: str) -> Any:
+def _win_rates(run: RunDir, **other: Any) -> Any:
     import jax
     import numpy as np
 

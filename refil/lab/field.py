@@ -158,7 +158,7 @@ def advance(size: int) -> Any:
         before = mirror.combine(allies, enemies)
         _, step_key = rollout.step_keys(key, before.time)
         _, sim_key = jax.random.split(step_key)  # as `scripted.ScriptedStarCraft.step`
-        stats, jitter = field.game.table[before.unit_type], field.cooldown_jitter(sim_key)[numbers]
+        stats, jitter = field.game.stats(before), field.cooldown_jitter(sim_key)[numbers]
 
         def one_tick(now: State, _: None) -> tuple[State, State]:
             after = tick.tick(now, stats, jitter, field.game)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 ALIGNMENT = 8  # GPU matrix units load this many columns at once
 HIDDEN_LOGIT = -1e9  # logit of masked entries; finite, so that rows without any visible entry have finite gradients
 MAX_SPLITS = 64  # most partial products that `split_k_matmul` cuts a product into
-MANY_ROWS, FEW_COLUMNS = 2**18, 32  # products of so many rows with so narrow a factor are cut into shorter, aligned chunks
+MANY_ROWS, FEW_COLUMNS = 2**18, 32  # products of at least and at most these are cut into aligned chunks
 LARGE_PRODUCT = 2**15  # output elements from which a few batched products keep the whole GPU busy
 
 

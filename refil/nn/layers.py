@@ -18,6 +18,7 @@ from refil.hardware import on_gpu
 ALIGNMENT = 8  # GPU matrix units load this many columns at once
 HIDDEN_LOGIT = -1e9  # logit of masked entries; finite, so that rows without any visible entry have finite gradients
 MAX_SPLITS = 64  # most partial products that `split_k_matmul` cuts a product into
+MANY_ROWS, FEW_COLUMNS = 2**18, 32  # products of at least and at most these are cut into aligned chunks
 LARGE_PRODUCT = 2**15  # output elements from which a few batched products keep the whole GPU busy
 
 
@@ -92,9 +93,19 @@ def _batched_split_k_matmul(batch: int, batched: list[bool], left: Array, right:
 
 
 def _split_k_matmul(max_splits: int, left: Array, right: Array) -> Array:
-    splits = max(count for count in range(1, max_splits + 1) if len(left) % count == 0)
+    splits = chunk_count(len(left), min(left.shape[-1], right.shape[-1]), max_splits)
     chunks = (factor.reshape(splits, len(left) // splits, -1) for factor in (left, right))
     return jnp.einsum("pri,pro->pio", *chunks, preferred_element_type=jnp.float32).sum(axis=0)
+
+
+def chunk_count(rows: int, columns: int, most: int) -> int:
+    """Return into how many equal chunks to cut the rows of a product; `columns` is the width of the narrower factor."""
+    long = rows >= MANY_ROWS and columns <= FEW_COLUMNS
+    if long:  # XLA would cut long chunks again, and copy both factors to pad them
+        most *= 8
+    counts = [count for count in range(1, most + 1) if rows % count == 0]
+    aligned = [count for count in counts if long and rows // count % ALIGNMENT == 0]
+    return max(aligned or counts)
 
 
 @jax.custom_vjp

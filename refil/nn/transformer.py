@@ -5,41 +5,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from refil.nn.layer_norm import LayerNorm, layer_norm
-from refil.nn.layers import Linear, Mlp, add_bias, linear, masked_softmax, matmul, mlp, uniform
-from refil.nn.utilities import entity_inputs
+from refil.nn.block import Block, block
+from refil.nn.kernels import updet as kernel
+from refil.nn.layers import Linear, add_bias, linear, matmul
+from refil.nn.memory_token import Inputs, Layers, remember
+from refil.nn.utilities import entity_inputs, scan_steps
 from refil.types import Observation, Spec
-
-
-class Block(eqx.Module):
-    """A transformer block with heads of full width: attention, then a feed-forward layer, each with residual and norm."""
-
-    query_key_value: Float[Array, "size columns"]
-    merge: Linear
-    norm_attention: LayerNorm
-    feed: Mlp
-    norm_feed: LayerNorm
-    heads: int = eqx.field(static=True)
-
-    def __call__(
-        self, tokens: Float[Array, "*batch tokens size"], visible: Bool[Array, "*batch tokens"]
-    ) -> Float[Array, "*batch tokens size"]:
-        """Every token attends to the visible ones."""
-        columns = matmul(tokens, self.query_key_value)
-        columns = columns.reshape(*columns.shape[:-1], 3, self.heads, tokens.shape[-1])
-        queries, keys, values = (jnp.swapaxes(columns[..., part, :, :], -3, -2) for part in range(3))
-        logits = queries @ jnp.swapaxes(keys, -2, -1) * tokens.shape[-1] ** -0.5
-        attended = jnp.swapaxes(masked_softmax(logits, visible[..., None, None, :]) @ values, -3, -2)
-        tokens = self.norm_attention(tokens + self.merge(attended.reshape(*attended.shape[:-2], -1)))
-        return self.norm_feed(tokens + self.feed(tokens))
-
-
-class Inputs(eqx.Module):
-    """Inputs of the transformer at one timestep; tokens are the same for all views."""
-
-    tokens: Float[Array, "one *batch agents entities size"]
-    view: Bool[Array, "views *batch agents entities"]
-    agent_present: Bool[Array, "one *batch agents"]
 
 
 class UpdetUtility(eqx.Module):
@@ -69,13 +40,29 @@ class UpdetUtility(eqx.Module):
         self, state: Float[Array, "*batch agents size"], inputs: Inputs
     ) -> tuple[Float[Array, "*batch agents size"], Float[Array, "*batch agents entities basic"]]:
         """Return the next memory token and the scores of every entity's token; the memory token is always visible."""
-        entities = jnp.broadcast_to(inputs.tokens, (*inputs.view.shape, inputs.tokens.shape[-1]))
-        tokens = jnp.concatenate([entities, state[..., None, :].astype(entities.dtype)], axis=-2)
-        visible = jnp.concatenate([inputs.view, jnp.ones_like(inputs.view[..., :1])], axis=-1)
-        for block in self.blocks:
-            tokens = block(tokens, visible)
-        tokens = self.output(tokens)
+        tokens = self._layers().before_last(state, inputs)
+        tokens = self.output(self.blocks[-1](tokens, inputs.visible()))
         return jnp.where(inputs.agent_present[..., None], tokens[..., -1, :], 0.0), self.head(tokens[..., :-1, :])
+
+    def project_inputs(self, inputs: Inputs) -> Inputs:
+        """Return the inputs: nothing is computed from them beforehand."""
+        return inputs
+
+    def recur_all(
+        self,
+        inputs: Inputs,
+        is_first: Bool[Array, "1 time rows 1 1"],
+        start: Float[Array, "views rows agents size"] | None = None,
+    ) -> Float[Array, "views time rows agents entities basic"]:
+        """Return the scores of every entity's token after every timestep."""
+        if kernel.fits(self._layers(), inputs):
+            tokens: Array = remember(self._layers(), inputs, is_first, start)
+            return self.head(self.output(self.blocks[-1](tokens, inputs.visible())[..., :-1, :]))
+        initial = self.initial_state(len(inputs.view), *inputs.view.shape[2:-1])
+        return scan_steps(self, inputs, is_first[..., 0, 0], initial, start)
+
+    def _layers(self) -> Layers:
+        return Layers(self.blocks, self.output)
 
     def q_values(
         self, features: Float[Array, "views *batch agents entities basic"], obs: Observation
@@ -100,21 +87,9 @@ def updet_utility(spec: Spec, size: int, heads: int, depth: int, last_action: bo
     last_action_dim = spec.actions if last_action else 0
     return UpdetUtility(
         embed=linear(spec.features + last_action_dim + 1, size, key_embed),
-        blocks=tuple(_block(size, heads, k) for k in jax.random.split(key_blocks, depth)),
+        blocks=tuple(block(size, heads, k) for k in jax.random.split(key_blocks, depth)),
         output=linear(size, size, key_output),
         head=linear(size, spec.actions - spec.target_actions, key_head),
         last_action_dim=last_action_dim,
         target_actions=spec.target_actions,
-    )
-
-
-def _block(size: int, heads: int, key: PRNGKeyArray) -> Block:
-    key_attention, key_merge, key_feed = jax.random.split(key, 3)
-    return Block(
-        query_key_value=uniform(key_attention, (size, 3 * heads * size), size),
-        merge=linear(heads * size, size, key_merge),
-        norm_attention=layer_norm(size),
-        feed=mlp((size, 4 * size, size), key_feed),
-        norm_feed=layer_norm(size),
-        heads=heads,
     )

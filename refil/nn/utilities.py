@@ -223,10 +223,10 @@ def _recur(
         inputs = utility.project_inputs(inputs)
         other = overlapped(partial(overlap.barrier, inputs))
         return overlap.backward_first(utility.recur_all(inputs, is_first[..., None, None], states[1]), other)
-    return _scan(utility, inputs, is_first, *states), overlapped(lambda values: values)
+    return scan_steps(utility, inputs, is_first, *states), overlapped(lambda values: values)
 
 
-def _scan(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: PyTree, start: PyTree) -> PyTree:
+def scan_steps(utility: RecurrentUtility, inputs: PyTree, is_first: Array, initial: PyTree, start: PyTree) -> PyTree:
     """Apply `recur` timestep by timestep; the gradient of the weights is summed over time in float32."""
     exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), utility)
 

@@ -8,6 +8,7 @@ import pytest
 from refil.nn.layers import (
     ALIGNMENT,
     add_bias,
+    chunk_count,
     linear,
     masked_softmax,
     matmul,
@@ -143,6 +144,12 @@ def test_a_linear_layer_computes_the_same_on_a_gpu(dtype, monkeypatch):
 def test_partial_products_add_up_to_the_whole_product(rows):
     left, right = (jax.random.normal(jax.random.key(width), (rows, width)) for width in (5, 3))
     np.testing.assert_allclose(split_k_matmul(left, right), np.asarray(left).T @ np.asarray(right), rtol=1e-4, atol=1e-5)
+
+
+def test_chunks_of_many_rows_and_few_columns_are_aligned():
+    assert chunk_count(2688 * 16, 32, 64) == 64
+    assert chunk_count(151 * 22 * 8 * 17, 32, 64) == 2 * 11 * 17  # 1208 rows each
+    assert chunk_count(151 * 22 * 8 * 17, 64, 64) == 44
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -1,6 +1,7 @@
 """`refil sweep`."""
 
 import json
+import sys
 
 import pytest
 
@@ -137,6 +138,31 @@ def test_a_run_that_fails_is_reported_and_the_others_are_trained(refil, tmp_path
     assert "less than one episode" in printed
     assert "finished" in lines["b"]
     assert "1 finished, 0 running, 1 failed, 0 waiting" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
+def test_a_run_that_cannot_save_has_failed_wherever_one_looks(refil, tmp_path):
+    """Files are limited to a size that metrics do not reach and models do, as on a full disk."""
+    import resource
+
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(MINE % "'A': small(steps=60)")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, usual[1]))  # of the run's process too
+    try:
+        printed, _, code = refil("sweep", str(mine), "--out", str(out))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert code == 1
+    assert "1 of 1 runs failed; the same command tries them again: refil sweep" in printed
+    assert (out / "a" / run_dir.UNSAVED).exists()
+    assert json.loads((out / "a" / run_dir.METRICS).read_text().splitlines()[-1])["env_steps"] >= 60
+    shown = refil("status", str(out))[0]
+    assert "0 finished, 0 running, 1 failed, 0 waiting" in shown
+    assert (out / "a" / "error.txt").read_text().strip() in " ".join(shown.split())
+    assert refil("sweep", str(mine), "--out", str(out))[2] == 0
+    assert "1 finished, 0 running, 0 failed, 0 waiting" in refil("status", str(out))[0]
 
 
 def test_a_plan_writes_nothing(refil, tmp_path):

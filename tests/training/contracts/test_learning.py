@@ -119,5 +119,6 @@ def test_reserved_names_are_those_that_the_trainer_writes(setup, loop):
         "win_rate",
         "return_mean",
         "length_mean",
+        "won_length_mean",
     } <= contracts.RESERVED
     assert set(state.counters.metrics) - {"td_loss", "target_variance", "imagined_loss"} <= contracts.RESERVED

@@ -38,7 +38,7 @@ STOPPING = "Stopping all runs after their next save; press Ctrl-C again to stop 
 class SweepArgs:
     """The experiment to run, options that replace those of its runs, and where they train."""
 
-    experiment: Annotated[str, tyro.conf.Positional]  # Experiment: a name from 'refil list', or the path of a Python file
+    experiment: Annotated[str, tyro.conf.Positional] = ""  # Experiment: a name from 'refil list', or the path of a Python file
     # Train only those runs whose label contains this text; can be given several times
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
@@ -61,6 +61,8 @@ def main(arguments: list[str]) -> None:
     """Train what is missing, then write the report."""
     args = settings.from_command_line(SweepArgs, arguments, "refil sweep", __doc__)
     deadline = time.monotonic() + 60 * args.stop_after if args.stop_after is not None else None
+    if not args.experiment:
+        raise RefilError(f"give the experiment to sweep: {', '.join(plugins.names(EXPERIMENTS))}, or the path of a Python file")
     experiment = plugins.load(EXPERIMENTS, args.experiment)
     out = args.out or Path("results") / Path(args.experiment).stem
     runs = plan({label: _override(config, args) for label, config in experiment.runs().items()}, out, _flags.flag)

@@ -192,6 +192,26 @@ def test_machines_that_are_not_there_are_refused_before_anything_is_written(refi
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["sweep", "report"])
+def test_a_missing_experiment_is_asked_for_in_one_sentence_with_the_choices(refil, command):
+    _, errors, code = refil(command)
+    assert code == 2
+    assert errors.startswith("refil: give the experiment to ")
+    assert ": figure_3a, figure_3b, figure_3b_released, figure_4, " in errors
+    assert errors.count("\n") == 1
+
+
+def test_several_parts_of_labels_can_be_chosen(refil, tmp_path):
+    words = ["sweep", "--only", "REFIL on 3-8sz", "--only", "QTRAN", "figure_4", "--dry-run", "--gpus", "0"]
+    printed, _, code = refil(*words, "--out", str(tmp_path / "out"))
+    assert code == 0
+    labels = [line.split("  ")[0] for line in printed.splitlines()[:-1]]
+    assert labels == ["REFIL on 3-8sz", *(f"QTRAN (Attention) on {env}" for env in ("3-8sz", "3-8csz", "3-8MMM"))]
+    _, error, code = refil(*words, "--only", "nothing")
+    assert code == 2
+    assert "no run of figure_4 has 'nothing' in its label; available: REFIL on 3-8sz" in error
+
+
 def test_an_unknown_experiment_is_refused_with_the_closest_name(refil, tmp_path):
     _, errors, code = refil("sweep", "figure_3")
     assert code == 2

@@ -111,7 +111,7 @@ def _count_comparisons(game: dict[str, list[RunDir]], short: Curves) -> list[str
     )
     return [
         f"{text} If all",
-        f"methods were equal, {chance:.1f} of those {len(few)} would hold by chance. Nothing is corrected for.",
+        f"methods were equal, {chance:.1f} of those {len(few)} would hold all the same. Nothing is corrected for.",
     ]
 
 

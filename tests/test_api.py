@@ -91,7 +91,7 @@ def test_evaluation_has_a_rate_an_interval_and_tasks(run):
 
 
 def test_the_length_of_won_episodes_is_weighted_by_the_wins_of_tasks():
-    rates, lengths = np.array([[0.25], [0.75], [0.0]]), np.array([[8.0], [4.0], [np.nan]])
+    rates, lengths = jnp.array([[0.25], [0.75], [0.0]]), jnp.array([[8.0], [4.0], [np.nan]])
     found = api._means(evaluation.EvalResult(rates, rates, rates, lengths, {}), 12)
     assert found["won_length_mean"] == 5.0  # of 4 won episodes, one took 8 steps and three took 4
     assert api._means(evaluation.EvalResult(rates[2], rates[2], rates[2], lengths[2], {}), 4)["won_length_mean"] is None

@@ -52,7 +52,7 @@ def test_commands_can_be_run_as_they_are(tables):
             assert words[1] in teams.names()
 
 
-def test_as_few_comparisons_hold_by_chance_as_the_page_says(tables):
+def test_the_page_says_how_many_comparisons_would_hold_among_equal_methods(tables):
     # Three seeds against three are all above in one order of 20, against six in one of 84, against eight in one of 165.
     assert f"{6 / 20 + 2 / 84 + 2 / 165:.1f} of those 10" in " ".join(tables["comparisons"])
 

@@ -63,7 +63,7 @@ def _steps(metrics: dict[str, np.ndarray], steps: np.ndarray) -> dict[str, Any]:
         f"step_{number}": {"step_count": int(step)} | {metric: [each[number]] for metric, each in values.items()}
         for number, step in enumerate(steps)
     }
-    return run | {"absolute_metrics": {metric: [_final(points, steps[-1])] for metric, points in metrics.items()}}
+    return run | {"absolute_metrics": {metric: [_final(points, int(steps[-1]))] for metric, points in metrics.items()}}
 
 
 def _final(points: np.ndarray, end: int) -> float:

@@ -36,7 +36,7 @@ class EvalResult(eqx.Module):
         return own | {f"metrics.{name}": mean for name, mean in self.metrics.items()}
 
     def line(self, row: int) -> dict[str, float | None]:
-        """Return the numbers of a seed as a line of metrics has them: None for the length of won episodes if there is none."""
+        """Return the numbers of a seed as a line of metrics has them; None stands for the length of no episode."""
         numbers = {"win_rate": self.win_rate} | self.means()
         line = {name: values[row].item() for name, values in numbers.items()}
         return line | {WON_LENGTH: without_nan(line[WON_LENGTH])}

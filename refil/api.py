@@ -129,7 +129,8 @@ def load(name: str | Path, seed: int | None = None, *, trust: bool = False) -> T
 class TaskResult:
     """Means over greedy episodes of one task; `ci95` is Wilson's 95 % interval of the win rate over these episodes.
 
-    `metrics` are those of the environment's outcomes, summed over each episode.
+    `metrics` are those of the environment's outcomes, summed over each episode. `won_length_mean` is the mean length of won
+    episodes, None if none was won.
     """
 
     win_rate: float
@@ -137,6 +138,7 @@ class TaskResult:
     return_mean: float
     length_mean: float
     metrics: dict[str, float] = field(default_factory=dict)
+    won_length_mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class EvalSummary:
     """Means over greedy episodes; `ci95` is Wilson's 95 % interval of the win rate over all of them.
 
     `metrics` are those of the environment's outcomes, summed over each episode. `by_task` has every task if it was asked for,
-    with `episodes` episodes each.
+    with `episodes` episodes each. `won_length_mean` is the mean length of won episodes, None if none was won.
     """
 
     episodes: int
@@ -154,6 +156,7 @@ class EvalSummary:
     length_mean: float
     by_task: dict[str, TaskResult] | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    won_length_mean: float | None = None
 
 
 def evaluate(
@@ -181,4 +184,12 @@ def evaluate(
 
 def _means(result: evaluation.EvalResult, episodes: int) -> dict[str, Any]:
     found: dict[str, Any] = jax.tree.map(lambda leaf: float(np.mean(leaf, dtype=float)), vars(result))
+    found[evaluation.WON_LENGTH] = _won_length(result)
     return found | {"ci95": stats.wilson_interval(found["win_rate"], episodes)}
+
+
+def _won_length(result: evaluation.EvalResult) -> float | None:
+    """Return the mean length of all won episodes; tasks have as many episodes each, so that win rates are their weights."""
+    rates, lengths = (np.asarray(each, float) for each in (result.win_rate, result.won_length_mean))
+    won = rates > 0
+    return float(np.average(lengths[won], weights=rates[won])) if won.any() else None

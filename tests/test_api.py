@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import refil
-from refil import examples
+from refil import api, examples
 from refil.errors import RefilError
+from refil.training import evaluation
 
 EXAMPLES = next(iter(examples.__path__))
 GAME = {"agents": 3, "cells": 3, "horizon": 6}
@@ -86,6 +87,14 @@ def test_evaluation_has_a_rate_an_interval_and_tasks(run):
     assert (task.win_rate, task.return_mean, task.length_mean) == (by_task.win_rate, by_task.return_mean, by_task.length_mean)
     assert 1 <= task.length_mean <= 6
     assert task.ci95[0] <= task.win_rate <= task.ci95[1]
+    assert (task.won_length_mean is None) == (task.win_rate == 0)
+
+
+def test_the_length_of_won_episodes_is_weighted_by_the_wins_of_tasks():
+    rates, lengths = jnp.array([[0.25], [0.75], [0.0]]), jnp.array([[8.0], [4.0], [np.nan]])
+    found = api._means(evaluation.EvalResult(rates, rates, rates, lengths, {}), 12)
+    assert found["won_length_mean"] == 5.0  # of 4 won episodes, one took 8 steps and three took 4
+    assert api._means(evaluation.EvalResult(rates[2], rates[2], rates[2], lengths[2], {}), 4)["won_length_mean"] is None
 
 
 def test_a_team_is_not_evaluated_in_an_environment_of_other_sizes(run):

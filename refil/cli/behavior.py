@@ -17,15 +17,17 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.analysis.behavior import Counts
     from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
     from refil.envs.starcraft.env import StarCraft
+    from refil.training.config import RunConfig
 
 ENVS = "refil.envs"
 
 
 @dataclass(frozen=True)
 class BehaviorArgs:
-    """The run, and the scripts to compare it to."""
+    """The team or the run, and the scripts to compare it to."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]  # Folder of the run
+    # Team that ships with refil (see 'refil teams'), or folder of a run
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     episodes: PositiveInt = 100  # Number of battles per seed and per script
     scripts: tuple[str, ...] = ()  # Scripts to compare to (empty: all)
     seed: NonNegativeInt = 0  # Random seed of the battles
@@ -58,21 +60,20 @@ def count_all(args: BehaviorArgs, progress: Progress) -> dict[str, dict[str, lis
     import jax
     import numpy as np
 
+    from refil import teams
     from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
     from refil.envs.starcraft.env import StarCraft
-    from refil.storage import run_dir
 
     scripts = {name: plugins.load(SCRIPTS, name).orders for name in args.scripts or plugins.names(SCRIPTS)}
-    run = run_dir.open_run(args.run, args.trust)
-    run.config.configure()
-    setup = run.config.build()
-    env = plugins.load(ENVS, *run.config.names()["env"]).build(run.config.env.options)  # without the `mask_dead` wrapper
+    config = teams.config_of(args.run, args.trust)
+    config.configure()
+    env = plugins.load(ENVS, *config.names()["env"]).build(config.env.options)  # without the `mask_dead` wrapper
     if not isinstance(env, StarCraft):
-        raise RefilError(f"behavior is measured in StarCraft battles; {run.config.env.name} has none")
-    models = run.load_models(jax.eval_shape(setup.method.init, jax.random.key(0)))
-    keys = jax.random.split(jax.random.key(args.seed), len(run.seeds))
-    progress.phase(f"playing {args.episodes} battles per seed: {run.config.method.name} (1 of {1 + len(scripts)})")
-    players = {run.config.method.name: _count_team(setup.env, env, models, args.episodes, keys)}
+        raise RefilError(f"behavior is measured in StarCraft battles; {config.env.name} has none")
+    models, seeds = _models(args, config)
+    keys = jax.random.split(jax.random.key(args.seed), seeds)
+    progress.phase(f"playing {args.episodes} battles per seed: {config.method.name} (1 of {1 + len(scripts)})")
+    players = {config.method.name: _count_team(config.build_env(), env, models, args.episodes, keys)}
     for number, (name, script) in enumerate(scripts.items(), start=2):
         progress.phase(f"playing {args.episodes} battles: {name} ({number} of {1 + len(scripts)})")
         players[name] = _count_script(ScriptedStarCraft(env, script), args.episodes, keys[:1])
@@ -80,6 +81,19 @@ def count_all(args: BehaviorArgs, progress: Progress) -> dict[str, dict[str, lis
         behavior: {name: np.asarray(counts[behavior]).tolist() for name, counts in players.items()}
         for behavior in next(iter(players.values()))
     }
+
+
+def _models(args: BehaviorArgs, config: "RunConfig") -> tuple[Any, int]:
+    """Return the models of all seeds, with a leading axis, and their number; a team that ships with refil has one."""
+    import jax
+
+    from refil import teams
+    from refil.storage import run_dir
+
+    if teams.find(args.run) is not None:
+        return jax.tree.map(lambda leaf: leaf[None], teams.load_any(args.run).model), 1
+    run = run_dir.open_run(Path(args.run), args.trust)
+    return run.load_models(jax.eval_shape(config.build().method.init, jax.random.key(0))), len(run.seeds)
 
 
 def _count_team(env: Any, starcraft: "StarCraft", models: Any, episodes: int, keys: Any) -> "Counts":

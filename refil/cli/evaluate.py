@@ -16,7 +16,11 @@ from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from refil.training.evaluation import EvalResult
+
+TRAINED_ON = "tasks_trained_on"  # name in the JSON of --tasks held-out
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,28 @@ def main(arguments: list[str]) -> None:
     run = run_dir.open_run(Path(args.run), args.trust)
     run.config.configure()
     setup = run.config.build()
+    trained_on = setup.env.task_names
     if args.elsewhere:
         from refil.training import transfer
 
         setup = setup._replace(env=transfer.build_env(run.config, **args.elsewhere))
+    about = _held_out(args, setup.env.task_names, trained_on)
     if args.by_task:
-        _evaluate_by_task(run, setup, args)
+        _evaluate_by_task(run, setup, args, about)
         return
     result, text = (_evaluate_best if args.best else _evaluate_all)(run, setup, args)
-    print(json.dumps(result) if args.json else "\n".join(text))
+    print(json.dumps(result | about) if args.json else "\n".join([text[0], *_note(about), *text[1:]]))
+
+
+def _held_out(args: EvaluateArgs, played: tuple[str, ...], trained_on: tuple[str, ...]) -> dict[str, int]:
+    """Return how many of the tasks to play were part of training, if tasks that were not are asked for."""
+    return {TRAINED_ON: len({*played} & {*trained_on})} if args.tasks == "held-out" else {}
+
+
+def _note(about: dict[str, int]) -> list[str]:
+    if not about.get(TRAINED_ON):
+        return []
+    return [f"  NOTE: {about[TRAINED_ON]} of these tasks were not held out when this team was trained"]
 
 
 def _where(args: EvaluateArgs) -> str:
@@ -82,24 +99,28 @@ def _evaluate_team(name: str, args: EvaluateArgs) -> None:
     config = teams.config(name)
     config.configure()
     card, team = teams.card(name).evaluation, teams.load(name)
+    trained_on = team.env.task_names
     if args.elsewhere:
         from refil.training import transfer
 
         team = replace(team, env=transfer.build_env(config, **args.elsewhere))
+    about = _held_out(args, team.env.task_names, trained_on)
     with ProgressBar() as progress:
         progress.phase(f"compiling and playing {args.episodes} episodes{' of every task' if args.by_task else ''}")
         played = api.evaluate(team, episodes=args.episodes, by_task=args.by_task, seed=args.seed)
     if args.json:
-        print(json.dumps(asdict(played)))
+        print(json.dumps(asdict(played) | about))
         return
     on_card = card.task_rates() | ({} if args.elsewhere else {"all tasks": (card.win_rate, card.ci95)})
     print(f"{_where(args)}: fresh evaluation, {args.episodes:,} greedy episodes{' of every task' if args.by_task else ''}")
-    print(f"  {'task':<24} win rate   interval         on its card   return   length")
+    for line in _note(about):
+        print(line)
+    print(f"  {'task':<24} win rate   interval         on its card   return   length   won in")
     ordered = sorted((played.by_task or {}).items(), key=lambda item: -item[1].win_rate)
     for task, row in [*ordered, ("all tasks", played)]:
         known = f"{on_card[task][0]:13.3f}" if task in on_card else f"{'-':>13}"
         rate = f"{row.win_rate:8.3f}   {row.ci95[0]:.3f} to {row.ci95[1]:.3f} {known}"
-        print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f}")
+        print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f} {_steps(row.won_length_mean)}")
 
 
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
@@ -132,8 +153,16 @@ def _summary(played: "EvalResult", args: EvaluateArgs) -> dict[str, Any]:
     rate = float(played.win_rate.mean())
     spread = stats.spread(np.asarray(played.win_rate), (0.0, 1.0)) or stats.wilson_spread(rate, args.episodes)
     interval = {"low": float(spread.low), "high": float(spread.high), "name": spread.name}
-    means = {name: float(mean.mean()) for name, mean in played.means().items()}
+    means = {name: _mean(np.asarray(mean)) for name, mean in played.means().items()}
     return {"episodes": args.episodes, "win_rate": rate, "win_rate_spread": interval} | means
+
+
+def _mean(values: "np.ndarray") -> float | None:
+    """Return the mean over those seeds that have a value; none may have won."""
+    import numpy as np
+
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
 
 
 def _text(result: dict[str, Any]) -> list[str]:
@@ -142,12 +171,19 @@ def _text(result: dict[str, Any]) -> list[str]:
         f"  win rate  {result['win_rate']:.3f}  ({spread['low']:.3f} to {spread['high']:.3f}, {spread['name']})",
         f"  return    {result['return_mean']:.3f}",
         f"  length    {result['length_mean']:.1f} steps",
+        f"  won in    {_steps(result['won_length_mean']).strip()} steps",
         *(f"  {name:<9} {value:.3f}" for name, value in result.items() if name.startswith("metrics.")),
     ]
 
 
-def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
+def _steps(value: float | None) -> str:
+    return f"{'-':>8}" if value is None else f"{value:8.1f}"
+
+
+def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs, about: dict[str, int]) -> None:
     import numpy as np
+
+    from refil.training.evaluation import without_nan
 
     times = _model_times(run)
     played = _play(run, setup, args)
@@ -155,23 +191,27 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
         raise RefilError(f"{args.run} is still training, and its models changed during the evaluation; try again when it ends")
     names = setup.env.task_names
     means = {name: dict(zip(names, mean.tolist(), strict=True)) for name, mean in played.means().items()}
+    means["won_length_mean"] = {name: without_nan(lengths) for name, lengths in means["won_length_mean"].items()}
     rates = dict(zip(names, played.win_rate.tolist(), strict=True))
     if not args.elsewhere:  # figures show the tasks of training
         won = np.rint(args.episodes * np.asarray(played.win_rate, float)).astype(int)
         run.write_by_task(args.episodes, dict(zip(names, won.tolist(), strict=True)), **means)
         rates = run.by_task()
     if args.json:
-        print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
+        print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means | about))
         return
-    print(
-        f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), "
-        f"{args.episodes:,} greedy episodes per seed and task"
-    )
+    episodes = f"{args.episodes:,} greedy episodes per seed and task"
+    print(f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), {episodes}")
+    for line in _note(about):
+        print(line)
     width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
-    print("  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", *(f"{name:>8}" for name in metrics)]))
+    print(
+        "  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", "  won in", *(f"{name:>8}" for name in metrics)])
+    )
     for name in sorted(names, key=lambda name: -np.mean(rates[name])):
         numbers = [f"{np.mean(values[name]):8.3f}" for values in (rates, means["return_mean"])]
         numbers.append(f"{np.mean(means['length_mean'][name]):8.1f}")
+        numbers.append(_steps(_mean(np.array(means["won_length_mean"][name], float))))
         numbers += [f"{np.mean(means[metric][name]):{max(8, len(metric))}.3f}" for metric in metrics]
         print("  ".join([f"  {name:<{width}}", *numbers]))
 

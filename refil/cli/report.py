@@ -22,13 +22,15 @@ class ReportArgs:
     """The experiment to draw, and the folder of its runs."""
 
     # Experiment: a name from 'refil list', or the path of a Python file
-    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")]
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")] = ""
     out: Path | None = None  # Folder of the runs, and of the figure (None: results/ and the experiment's name)
 
 
 def main(arguments: list[str]) -> None:
     """Draw what exists, and print what is missing."""
     args = settings.from_command_line(ReportArgs, arguments, "refil report", __doc__)
+    if not args.experiment:
+        raise RefilError(f"give the experiment to draw: {', '.join(plugins.names(EXPERIMENTS))}, or the path of a Python file")
     experiment = plugins.load(EXPERIMENTS, args.experiment)
     out = args.out or Path("results") / Path(args.experiment).stem
     labels = list(experiment.runs())

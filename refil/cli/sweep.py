@@ -39,8 +39,9 @@ class SweepArgs:
     """The experiment to run, options that replace those of its runs, and where they train."""
 
     # Experiment: a name from 'refil list', or the path of a Python file
-    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")]
-    only: str = ""  # Train only those runs whose label contains this text
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")] = ""
+    # Train only those runs whose label contains this text; can be given several times
+    only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
     seeds: PositiveInt | None = None  # Number of seeds per run
     seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine
@@ -61,13 +62,16 @@ def main(arguments: list[str]) -> None:
     """Train what is missing, then write the report."""
     args = settings.from_command_line(SweepArgs, arguments, "refil sweep", __doc__)
     deadline = time.monotonic() + 60 * args.stop_after if args.stop_after is not None else None
+    if not args.experiment:
+        raise RefilError(f"give the experiment to sweep: {', '.join(plugins.names(EXPERIMENTS))}, or the path of a Python file")
     experiment = plugins.load(EXPERIMENTS, args.experiment)
     out = args.out or Path("results") / Path(args.experiment).stem
     runs = plan({label: _override(config, args) for label, config in experiment.runs().items()}, out, _flags.flag)
-    chosen = [run for run in runs if args.only in run.label]
-    if not chosen:
-        labels = ", ".join(run.label for run in runs)
-        raise RefilError(f"no run of {args.experiment} has {args.only!r} in its label; available: {labels}")
+    chosen = [run for run in runs if not args.only or any(text in run.label for text in args.only)]
+    for text in args.only:
+        if not any(text in run.label for run in runs):
+            labels = ", ".join(run.label for run in runs)
+            raise RefilError(f"no run of {args.experiment} has {text!r} in its label; available: {labels}")
     for run in chosen:
         run.check()
     if args.dry_run:

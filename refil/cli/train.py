@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refil import plugins, settings, stats
+from refil import plugins, settings, stats, teams
 from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
 from refil.cli._training import check, run_training
@@ -71,13 +71,21 @@ def non_default_flags(config: RunConfig, method: str) -> list[str]:
 def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
     setup = check(config)  # raises before anything is written
-    init = initial.load(Path(early.init_from), setup) if early.init_from else None
+    init = initial.load(_weights(early.init_from), setup) if early.init_from else None
     if early.config and init is None and (weights := Path(early.config).parent / initial.INIT).exists():
         print(f"This run starts from random weights; add --init-from {weights} to start where {early.config} did.")
     path = Path(early.out) if early.out else _new_folder(config)
     with run_dir.locked(path):
         run = run_dir.create(path, config, init)
         return run_training(config, run, resume=False), run
+
+
+def _weights(name: str) -> Path:
+    """Return the path of weights to start from; raise for a team that ships with refil."""
+    if "/" not in name and name in teams.names():
+        reason = "it was shipped without its mixing network, so that training cannot start from it"
+        raise RefilError(f"--init-from {name} is a team that can only act: {reason}; give the folder of a run")
+    return Path(name)
 
 
 def _resume(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:

@@ -8,10 +8,11 @@ from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from refil.scene import Scene
 
 SEED = 0  # random seed of the episode
-VISIBLE = 5.5, 18.5  # part of the scene
 
 
 def runs() -> dict[str, RunConfig]:
@@ -21,19 +22,23 @@ def runs() -> dict[str, RunConfig]:
 
 def report(done: dict[str, RunDir], out: Path) -> Path:
     """Draw three timesteps of an episode in which every agent walks to the cell where most of its group is."""
+    path = out / "figure_3a.png"
+    serialization.save_figure(draw(scenes()), path)
+    return path
+
+
+def draw(drawn: "list[Scene]") -> "Figure":
+    """Draw the first scene, the middle one and the last one."""
     from matplotlib.figure import Figure
 
     from refil.viewer import draw
 
-    drawn = scenes()
     chosen = (0, (len(drawn) - 1) // 2, len(drawn) - 1)
     figure = Figure(figsize=(9.6, 3.5), dpi=150, layout="constrained")
     for axes, step in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
         draw.draw_scene(axes, drawn[step])
-        axes.set(title=f"step {step}", xlim=VISIBLE, ylim=VISIBLE)
-    path = out / "figure_3a.png"
-    serialization.save_figure(figure, path)
-    return path
+        axes.set_title(f"step {step}")
+    return figure
 
 
 def scenes() -> "list[Scene]":

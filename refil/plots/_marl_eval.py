@@ -2,7 +2,7 @@
 
 The form wants the same number of evaluations in every run, so metrics are interpolated at evenly spaced steps that all
 runs have reached. The values are means over the episodes of an evaluation. The `absolute_metrics` are final values
-(`refil.stats.final`).
+(`refil.stats.final`) of the same part of each run.
 """
 
 import json
@@ -63,7 +63,13 @@ def _steps(metrics: dict[str, np.ndarray], steps: np.ndarray) -> dict[str, Any]:
         f"step_{number}": {"step_count": int(step)} | {metric: [each[number]] for metric, each in values.items()}
         for number, step in enumerate(steps)
     }
-    return run | {"absolute_metrics": {metric: [stats.final(points)] for metric, points in metrics.items()}}
+    return run | {"absolute_metrics": {metric: [_final(points, int(steps[-1]))] for metric, points in metrics.items()}}
+
+
+def _final(points: np.ndarray, end: int) -> float:
+    """Return the final value of a curve that is cut off at a step; of a curve that begins later, its first value."""
+    reached = points[points[:, 0] <= end]
+    return stats.final(reached if len(reached) else points[:1])
 
 
 def _name(text: str) -> str:

@@ -62,10 +62,16 @@ def final_values(
     ours: Sequence[RunDir], theirs: Sequence[RunDir], options: PlotOptions = DEFAULT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the final values of the seeds of both, after the steps that all of them have reached."""
-    ends = [points[-1, 0] for points in _runs.series([*ours, *theirs], options.metric)]
-    if min(ends) < SAME_LENGTH * max(ends):
-        options = replace(options, until=int(min(*ends, options.until or np.inf)))
+    options = equal_steps(ours, theirs, options)
     return learning_curves.final_values(ours, options), learning_curves.final_values(theirs, options)
+
+
+def equal_steps(ours: Sequence[RunDir], theirs: Sequence[RunDir], options: PlotOptions = DEFAULT) -> PlotOptions:
+    """Return the options with which curves of different length end at the steps that all seeds have reached."""
+    ends = [points[-1, 0] for points in _runs.series([*ours, *theirs], options.metric)]
+    if min(ends) >= SAME_LENGTH * max(ends):
+        return options
+    return replace(options, until=int(min(*ends, options.until or np.inf)))
 
 
 def _panels(curves: Curves, options: PlotOptions) -> dict[str, dict[str, tuple[Estimate, str]]]:

@@ -14,7 +14,7 @@ from refil.storage.run_dir import RunDir
 
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
 MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
-EVALUATED = ("win_rate", "return_mean", "length_mean")  # metrics of greedy episodes
+EVALUATED = ("win_rate", "return_mean", "length_mean")  # metrics of all greedy episodes of an evaluation
 STATISTICS = {"mean": "mean", "median": "median", "iqm": "IQM"}  # functions of refil.stats and their names in tables
 RATES = ("win_rate", "train_win_rate")  # metrics that are fractions and shown in percent
 UNITS = {
@@ -22,6 +22,7 @@ UNITS = {
     "train_win_rate": "win rate in training (%)",
     "return_mean": "return per episode",
     "length_mean": "length of episodes (steps)",
+    "won_length_mean": "length of won episodes (steps)",
     "seconds": "training time (s)",
     "peak_bytes": "peak memory (bytes)",
 }

@@ -1,27 +1,74 @@
 """How long runs will take, judged by comparable ones: their own first part, other runs of the sweep, published results."""
 
 import heapq
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.progress import duration
 from refil.sweeps import state
 from refil.sweeps.plan import PlannedRun
+from refil.training import config as configs
 from refil.training import stored
+from refil.training.config import RunConfig
 
 PUBLISHED = Path("results")  # of a checkout of the repository, in the current folder
-SAME = ("envs", "precision")  # options of training that the speed depends on most, besides environment and method
-Values = dict[str, Any]
+IDENTITY = ("env.name", "env.sha256", "method.name", "method.sha256")
+NOT_SPEED = ("env.tasks",)  # options of environments and methods that hardly change the speed
+ON_GPU = ("tf32", "bf16")  # precisions of GPUs; only these report their memory too, but not in all versions
+ENOUGH = 0.01  # a run that made a smaller part of the steps spent its time on compiling
 
 
 class Estimate(NamedTuple):
-    """The remaining time of a run, and the folder that it was judged by; neither is known without a comparable run."""
+    """The remaining time of a run, and the folder that it was judged by; neither is known without a comparable run.
+
+    `other` says in words what was different in that run.
+    """
 
     seconds: float | None
     source: Path | None
+    other: str = ""
+
+
+class Comparable(NamedTuple):
+    """A finished run."""
+
+    path: Path
+    config: RunConfig
+    lines: state.Lines
+
+    def differences(self, config: RunConfig) -> dict[str, object]:
+        """Return the options in which it differs, with its own values; one that it did not have yet has its default.
+
+        Of the options of training only the number of environments and the precision count.
+        """
+        changed = stored.differences(self.config.to_json(), config.to_json())
+        counted = {"train.envs", "train.precision"}
+        return {
+            path: own
+            for path, (own, _) in changed.items()
+            if path in counted or (path.startswith(("env.", "method.")) and path not in NOT_SPEED)
+        }
+
+    def distance(self, config: RunConfig) -> tuple[bool, int, float, bool, int]:
+        """Return how different it is from another run, what changes the speed most first."""
+        own, asked = self.config.train, config.train
+        plugin = sum(not path.startswith("train.") for path in self.differences(config))
+        is_short = self.lines[-1]["env_steps"] < ENOUGH * asked.steps
+        envs = abs(math.log(own.envs / asked.envs))
+        return is_short, plugin, envs, own.precision != asked.precision, abs(own.seeds - asked.seeds)
+
+    def seconds(self, config: RunConfig) -> float:
+        """Return how long another run takes at its speed."""
+        asked, last = config.train, self.lines[-1]
+        more = max(1.0, asked.seeds / self.config.train.seeds)  # seeds train together, at worst one after the other
+        left = state.seconds_left(self.lines, asked.steps)
+        if left is None or asked.steps <= last["env_steps"]:
+            return more * last["seconds"] * asked.steps / last["env_steps"]
+        return more * (last["seconds"] + left)
 
 
 def plan_lines(runs: list[PlannedRun], slots: int, on_gpu: bool) -> Iterator[str]:
@@ -57,38 +104,43 @@ def makespan(seconds: list[float], slots: int) -> float:
 def _describe(run: PlannedRun, times: dict[PlannedRun, Estimate]) -> str:
     if run not in times:
         return "finished"
-    seconds, source = times[run]
+    seconds, source, other = times[run]
     if seconds is None:
         return "time unknown"
-    return f"about {duration(seconds)}" + ("" if source == run.path else f", judged by {source}")
+    judged = "" if source == run.path else f", estimated from {other}: {source}" if other else f", judged by {source}"
+    return f"about {duration(seconds)}{judged}"
 
 
-def _estimate(run: PlannedRun, done: list[tuple[Path, Values, float]]) -> Estimate:
+def _estimate(run: PlannedRun, done: list[Comparable]) -> Estimate:
     lines, train = state.metrics(run.path), run.config.train
     if lines and (left := state.seconds_left(lines, train.steps)) is not None:
         return Estimate(left, run.path)
-    asked = stored.parse(run.config.to_json(), run.label)
-    similar = [found for found in done if _key(found[1]) == _key(asked)]
+    similar = [found for found in done if not found.differences(run.config).keys() & set(IDENTITY)]
     if not similar:
         return Estimate(None, None)
-    path, values, speed = min(similar, key=lambda found: abs(found[1]["train"]["seeds"] - train.seeds))
-    more = max(1.0, train.seeds / values["train"]["seeds"])  # seeds train together, at worst one after the other
-    return Estimate(train.steps * more / speed, path)
+    nearest = min(similar, key=lambda found: found.distance(run.config))
+    return Estimate(nearest.seconds(run.config), nearest.path, _in_words(nearest, run.config))
 
 
-def _comparable(folders: list[Path], on_gpu: bool) -> Iterator[tuple[Path, Values, float]]:
-    """Return runs with their configs and speeds, in steps of each seed per second, on the same kind of device."""
+def _in_words(found: Comparable, config: RunConfig) -> str:
+    changed, train = found.differences(config), found.config.train
+    if not changed:
+        return ""
+    options = [f"{path.partition('.')[2]} {own}" for path, own in changed.items() if not path.startswith("train.")]
+    return f"runs with {', '.join([f'{train.envs} environments', *options])} in {train.precision}"
+
+
+def _comparable(folders: list[Path], on_gpu: bool) -> Iterator[Comparable]:
+    """Return finished runs on the same kind of device whose configs can be read without running anybody's code."""
     for path in sorted({file.parent for folder in folders for file in folder.rglob(run_dir.CONFIG)}):
+        file = path / run_dir.CONFIG
         try:
-            values = stored.parse(serialization.read_text(path / run_dir.CONFIG), str(path))
             lines = state.metrics(path)
+            if not lines or not lines[-1].get("seconds"):
+                continue
+            config = configs.read(serialization.read_text(file), str(file), path)
         except RefilError:
             continue
-        if "train" not in values or not lines or lines[-1]["env_steps"] < values["train"]["steps"]:
-            continue
-        if ("peak_bytes" in lines[-1]) == on_gpu and lines[-1].get("seconds"):  # only GPUs report their memory
-            yield path, values, lines[-1]["env_steps"] / lines[-1]["seconds"]
-
-
-def _key(values: Values) -> tuple[Any, ...]:
-    return values["env"], values["method"], *(values["train"].get(name) for name in SAME)
+        was_on_gpu = "peak_bytes" in lines[-1] or config.train.precision in ON_GPU
+        if was_on_gpu == on_gpu and lines[-1]["env_steps"] >= config.train.steps:
+            yield Comparable(path, config, lines)

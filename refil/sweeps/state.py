@@ -11,12 +11,16 @@ from refil.storage import claims, records, run_dir, serialization
 from refil.sweeps.plan import ERROR
 from refil.training import stored
 
-Status = Literal["finished", "running", "failed", "waiting"]
+Status = Literal["finished", "running", "failed", "waiting", "partial"]
 Lines = list[dict[str, Any]]
+NO_CHECKPOINT = "ended early; no checkpoint to resume from"
 
 
 class RunState(NamedTuple):
-    """How far a run is; `done` is the fraction of all steps that every seed has made."""
+    """How far a run is; `done` is the fraction of all steps that every seed has made.
+
+    A partial run has ended early and has no checkpoint to resume from, as published runs may.
+    """
 
     path: Path
     status: Status
@@ -40,18 +44,22 @@ def read(path: Path) -> RunState:
     """Return the state of a run."""
     try:
         steps, seeds = _size(path)
-        lines = metrics(path)
+        holder = claims.holder(path)
+        # What was logged after the last checkpoint is made again, so that it counts only while the run trains.
+        is_saved = holder is not None or run_dir.open_run(path).is_complete
+        lines = metrics(path) if is_saved else run_dir.open_run(path).saved_metrics()
     except RefilError as error:
         return RunState(path, "failed", note=str(error))
-    holder = claims.holder(path)
     done = {line["seed"]: min(line["env_steps"] / steps, 1.0) for line in lines}
     fraction = min(done.values()) if len(done) == seeds else 0.0
     if holder is not None:
         return RunState(path, "running", fraction, _latest(lines), seconds_left(lines, steps), str(holder))
-    if fraction == 1.0:
+    if fraction == 1.0 and is_saved:
         return RunState(path, "finished", 1.0, _final(lines))
     if error := read_error(path):
         return RunState(path, "failed", fraction, _latest(lines), note=error)
+    if lines and not (path / run_dir.CHECKPOINT).exists():
+        return RunState(path, "partial", fraction, _latest(lines), note=NO_CHECKPOINT)
     return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps))
 
 

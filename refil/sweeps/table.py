@@ -12,7 +12,8 @@ from refil.storage.progress import duration
 from refil.sweeps.state import RunState
 
 BAR_WIDTH = 10
-STYLES = {"finished": "green", "running": "cyan", "failed": "red", "waiting": "dim"}
+STYLES = {"finished": "green", "running": "cyan", "failed": "red", "waiting": "dim", "partial": "yellow"}
+ALWAYS = ("finished", "running", "failed", "waiting")  # states that are counted even if no run is in them
 
 
 def render(states: Iterable[RunState], unicode: bool = True) -> Group:
@@ -27,7 +28,7 @@ def render(states: Iterable[RunState], unicode: bool = True) -> Group:
     table.add_column("", overflow="fold")
     for state in states:
         style = STYLES[state.status]
-        left = "" if state.status in ("finished", "failed") or state.seconds_left is None else duration(state.seconds_left)
+        left = "" if state.seconds_left is None else duration(state.seconds_left)
         rate = "" if state.win_rate is None else f"{state.win_rate:.0%}"
         word, note = Text(state.status, style), Text(state.note, style if state.status == "failed" else "dim")
         table.add_row(Text(state.path.name), word, _bar(state, unicode), rate, left, note)
@@ -37,7 +38,9 @@ def render(states: Iterable[RunState], unicode: bool = True) -> Group:
 def summary(states: Iterable[RunState]) -> str:
     """Return how many runs are in which state."""
     counts = Counter(state.status for state in states)
-    return f"{time.strftime('%H:%M:%S')}  " + ", ".join(f"{counts[status]} {status}" for status in STYLES)
+    return f"{time.strftime('%H:%M:%S')}  " + ", ".join(
+        f"{counts[status]} {status}" for status in STYLES if status in ALWAYS or counts[status]
+    )
 
 
 def _bar(state: RunState, unicode: bool) -> str:

@@ -15,19 +15,38 @@ from refil.rollout import rollout, rollout_random_tasks
 from refil.training import devices
 from refil.types import Env, Trajectory
 
+WON_LENGTH = "won_length_mean"
+
 
 class EvalResult(eqx.Module):
-    """Means over the episodes of each seed, or of each task and seed; `metrics` are those of the environment's outcomes."""
+    """Means over the episodes of each seed, or of each task and seed; `metrics` are those of the environment's outcomes.
+
+    `won_length_mean` is the mean length of won episodes, NaN where none was won.
+    """
 
     win_rate: Float[Array, "*tasks seeds"]
     return_mean: Float[Array, "*tasks seeds"]
     length_mean: Float[Array, "*tasks seeds"]
+    won_length_mean: Float[Array, "*tasks seeds"]
     metrics: dict[str, Float[Array, "*tasks seeds"]]
 
     def means(self) -> dict[str, Any]:
         """Return all numbers but the win rate, by the names that `metrics.jsonl` has for them."""
-        own = {name: getattr(self, name) for name in ("return_mean", "length_mean")}
+        own = {name: getattr(self, name) for name in ("return_mean", "length_mean", WON_LENGTH)}
         return own | {f"metrics.{name}": mean for name, mean in self.metrics.items()}
+
+    def line(self, row: int) -> dict[str, float | None]:
+        """Return the numbers of a seed as a line of metrics has them; None stands for the length of no episode."""
+        numbers = {"win_rate": self.win_rate} | self.means()
+        line = {name: values[row].item() for name, values in numbers.items()}
+        return line | {WON_LENGTH: without_nan(line[WON_LENGTH])}
+
+
+def without_nan(value: Any) -> Any:
+    """Return a number, or None for NaN; in nested lists too."""
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if np.isnan(value) else value
 
 
 def evaluate(env: Env, models: PyTree, episodes: int, keys: Key[Array, " seeds"], epsilon: float = 0.0) -> EvalResult:
@@ -63,5 +82,7 @@ def summarize(trajectories: Trajectory) -> EvalResult:
     """Return the means over recorded episodes."""
     valid = trajectories.valid
     returns = jnp.where(valid, trajectories.rewards, 0.0).sum(axis=-1)
+    lengths, won = valid.sum(axis=-1), trajectories.won
+    won_length = jnp.where(won, lengths, 0).sum(axis=-1) / won.sum(axis=-1)  # 0 / 0 is NaN
     metrics = {name: total.mean(axis=-1) for name, total in trajectories.metrics.items()}
-    return EvalResult(trajectories.won.mean(axis=-1), returns.mean(axis=-1), valid.sum(axis=-1).mean(axis=-1), metrics)
+    return EvalResult(won.mean(axis=-1), returns.mean(axis=-1), lengths.mean(axis=-1), won_length, metrics)

@@ -184,8 +184,7 @@ class Trainer:
             updates = counts.updates_since_log[row]
             line |= {name: (sums[row] / updates).item() if updates else None for name, sums in counts.metrics.items()}
             if results is not None and eval_due[row]:
-                numbers = {"win_rate": results.win_rate} | results.means()
-                line |= {name: values[row].item() for name, values in numbers.items()}
+                line |= results.line(int(row))
             lines.append(line | {"seconds": round(self.seconds, 3)} | devices.peak_bytes())
         self.write(lines)
         return replace(state, counters=self.mark_logged(state.counters))

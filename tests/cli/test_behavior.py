@@ -35,3 +35,16 @@ def test_behavior_is_measured_in_battles_only(refil, tmp_path):
     _, error, code = refil("behavior", untrained_run("group_matching", tmp_path / "team", {"agents": 3}))
     assert code == 2
     assert "behavior is measured in StarCraft battles; group_matching has none" in error
+
+
+@pytest.mark.slow
+def test_a_team_that_ships_is_measured(refil):
+    counts = json.loads(refil("behavior", "3-8csz-refil", "--episodes", "2", "--scripts", "stop", "--json")[0])
+    for players in counts.values():
+        assert list(players) == ["refil", "stop"]
+
+
+def test_a_name_that_is_no_team_is_refused(refil):
+    _, error, code = refil("behavior", "3-8zs")
+    assert code == 2
+    assert "there is no team and no folder '3-8zs'; did you mean" in error

@@ -1,20 +1,23 @@
 """`refil evaluate`."""
 
 import json
+import math
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 from refil.cli import evaluate
 from refil.errors import RefilError
 from refil.storage import run_dir
+from refil.training import config
 from refil.training.evaluation import EvalResult
 from tests.tiny_runs import small
 
 
 def test_the_result_is_json_with_the_documented_keys(refil, run):
     result = json.loads(refil("evaluate", str(run.path), "--episodes", "12", "--json")[0])
-    means = {"win_rate", "return_mean", "length_mean"}
+    means = {"win_rate", "return_mean", "length_mean", "won_length_mean"}
     assert set(result) == means | {"episodes", "win_rate_spread", "win_rate_by_seed", "seeds"}
     assert result["episodes"] == 12
     assert result["seeds"] == 2
@@ -39,23 +42,35 @@ def test_the_result_is_printed_as_text_by_default(refil, run):
 
 
 def test_metrics_of_the_environment_are_part_of_the_result(run):
-    played = EvalResult(*map(jnp.asarray, ([0.5, 1.0], [1.0, 2.0], [3.0, 3.0])), {"arrived": jnp.asarray([2.0, 4.0])})
+    numbers = ([0.5, 1.0], [1.0, 2.0], [3.0, 3.0], [4.0, 3.0])
+    played = EvalResult(*map(jnp.asarray, numbers), {"arrived": jnp.asarray([2.0, 4.0])})
     result = evaluate._summary(played, evaluate.EvaluateArgs(str(run.path)))
     assert result["metrics.arrived"] == 3.0
     assert "  metrics.arrived 3.000" in evaluate._text(result)
+    assert result["won_length_mean"] == 3.5
+    assert "  won in    3.5 steps" in evaluate._text(result)
+
+
+@pytest.mark.parametrize(("lengths", "mean", "text"), [([math.nan, 3.0], 3.0, "3.0"), ([math.nan, math.nan], None, "-")])
+def test_seeds_that_win_nothing_have_no_length_of_won_episodes(run, lengths, mean, text):
+    played = EvalResult(*map(jnp.asarray, ([0.0, 0.5], [1.0, 2.0], [3.0, 3.0], lengths)), {})
+    result = evaluate._summary(played, evaluate.EvaluateArgs(str(run.path)))
+    assert result["won_length_mean"] == mean
+    assert f"  won in    {text} steps" in evaluate._text(result)
 
 
 def test_by_task_every_metric_has_a_column_and_progress_counts_tasks(refil, run, monkeypatch):
     rates, texts = jnp.array([[0.5, 1.0]]), []
-    played = EvalResult(rates, rates, rates, {"arrived": 4 * rates})
+    played = EvalResult(rates, rates, rates, jnp.array([[jnp.nan, 2.0]]), {"arrived": 4 * rates})
     monkeypatch.setattr(evaluate, "_play", lambda *given: played)
     monkeypatch.setattr(run_dir.RunDir, "write_by_task", lambda *given, **means: texts.append(means))
     monkeypatch.setattr(run_dir.RunDir, "by_task", lambda run: {"group_matching": [0.5, 1.0]})
     head, row = refil("evaluate", str(run.path), "--by-task")[0].splitlines()[1:]
-    assert head.split() == ["task", "win", "rate", "return", "length", "metrics.arrived"]
-    assert row.split() == ["group_matching", "0.750", "0.750", "0.8", "3.000"]
+    assert head.split() == ["task", "win", "rate", "return", "length", "won", "in", "metrics.arrived"]
+    assert row.split() == ["group_matching", "0.750", "0.750", "0.8", "2.0", "3.000"]
     assert len(head) == len(row)
     assert texts[0]["metrics.arrived"] == {"group_matching": [2.0, 4.0]}
+    assert texts[0]["won_length_mean"] == {"group_matching": [None, 2.0]}
 
 
 @pytest.mark.slow
@@ -90,13 +105,13 @@ def test_results_by_task_are_stored_and_can_be_ranked(refil, run, tmp_path):
     assert all(rate * 5 == round(rate * 5) for rates in result["win_rate"].values() for rate in rates)
     assert run.by_task() == result["win_rate"]
     stored = json.loads((run.path / run_dir.BY_TASK).read_text())
-    assert set(stored) == {"episodes", "won", "return_mean", "length_mean", "models", "checksum"}
+    assert set(stored) == {"episodes", "won", "return_mean", "length_mean", "won_length_mean", "models", "checksum"}
     assert {name: result[name] for name in ("return_mean", "length_mean")} == {
         name: stored[name] for name in ("return_mean", "length_mean")
     }
     assert all(1 <= length <= 6 for lengths in stored["length_mean"].values() for length in lengths)
     printed = refil("evaluate", str(run.path), "--by-task", "--episodes", "5")[0].splitlines()
-    assert printed[1].split() == ["task", "win", "rate", "return", "length"]
+    assert printed[1].split() == ["task", "win", "rate", "return", "length", "won", "in"]
     assert printed[2].split()[0] == "group_matching"
     assert refil("plot", str(run.path), "--figure", "tasks_ranked", "--out", str(tmp_path / "tasks.png"))[2] == 0
 
@@ -144,3 +159,33 @@ def test_the_draw_seed_is_part_of_the_title():
     args = evaluate.EvaluateArgs("runs/x", tasks="held-out", draw_seed=0)
     assert evaluate._where(args) == "runs/x, tasks held-out, draw seed 0"
     assert args.elsewhere == {"tasks": "held-out", "draw_seed": 0}
+
+
+@pytest.fixture(scope="module")
+def battles(tmp_path_factory):
+    """Untrained teams of a set with held-out tasks, one trained on all tasks and one only on the others."""
+    found = {}
+    for tasks in ("all", "train"):
+        chosen = config.default("3-8sz", "vdn_attention").with_options({"tasks": tasks, "limit": 2}, {"size": 8, "heads": 2})
+        run = run_dir.create(tmp_path_factory.mktemp("runs") / tasks, chosen)
+        models = jax.vmap(chosen.build().method.init)(jax.random.split(jax.random.key(0), 1))
+        run.save_models(models, [0], chosen)
+        found[tasks] = str(run.path)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tasks", "known"), [("all", 8), ("train", 0)])
+def test_tasks_that_were_not_held_out_in_training_are_called_so(refil, battles, tasks, known):
+    words = ["evaluate", battles[tasks], "--tasks", "held-out", "--episodes", "1"]
+    assert json.loads(refil(*words, "--json")[0])["tasks_trained_on"] == known
+    note = f"NOTE: {known} of these tasks were not held out when this team was trained"
+    assert (note in refil(*words)[0]) == (known > 0)
+    assert "tasks_trained_on" not in json.loads(refil(*words[:2], "--episodes", "1", "--json")[0])
+
+
+def test_the_note_counts_tasks_that_were_played_in_training():
+    args = evaluate.EvaluateArgs("run", tasks="held-out")
+    assert evaluate._held_out(args, ("3s", "3z"), ("3z", "4z")) == {"tasks_trained_on": 1}
+    assert evaluate._note({"tasks_trained_on": 0}) == evaluate._note({}) == []
+    assert evaluate._held_out(evaluate.EvaluateArgs("run", tasks="train"), ("3s",), ("3s",)) == {}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from refil import datasets, recording
+from refil.cli import record
 from tests import tiny_envs
 
 
@@ -44,10 +45,45 @@ def test_more_episodes_begin_with_the_same_ones_and_a_task_can_be_chosen():
 def test_bad_arguments_are_refused(refil, run, tmp_path):
     out = str(tmp_path / "data.npz")
     assert "should end in .npz or .safetensors" in refil("record", "group_matching", "--out", "data.txt")[1]
-    assert "--epsilon needs the folder of a run" in refil("record", "group_matching", "--out", out, "--epsilon", "0.1")[1]
+    assert (
+        "--epsilon needs a trained team; group_matching is played with random actions"
+        in refil("record", "group_matching", "--out", out, "--epsilon", "0.1")[1]
+    )
     assert "is not the folder of a run" in refil("record", "runs/nowhere", "--out", out)[1]
     assert "unknown task 'x'" in refil("record", str(run.path), "--out", out, "--task", "x")[1]
     assert "unknown environment 'grup_matching'; did you mean" in refil("record", "grup_matching", "--out", out)[1]
+
+
+@pytest.mark.slow
+def test_a_name_is_a_team_first_and_random_actions_can_be_asked_for(refil, tmp_path):
+    path = tmp_path / "data.npz"
+    words = ["3-8sz", "--episodes", "2", "--task", "3s", "--out", str(path)]
+    for more, policy in (([], "refil_pqn, seed "), (["--random"], "random actions")):
+        assert refil("record", *words, *more)[2] == 0
+        found = datasets.read_dataset(path)
+        assert found.metadata["env"] == "3-8sz"
+        assert found.metadata["policy"].startswith(policy)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "is_random"),
+    [
+        ("3-8sz", {}, False),
+        ("3-8sz", {"random": True}, True),
+        ("3-8csz-refil", {"epsilon": 0.1}, False),
+        ("3s5z_vs_3s6z", {}, True),
+        ("./3-8sz", {}, True),  # a folder that is not there
+    ],
+)
+def test_sources_are_teams_or_played_with_random_actions(tmp_path, source, options, is_random):
+    assert record._is_random(record.RecordArgs(source, tmp_path / "data.npz", **options)) == is_random
+
+
+def test_a_run_is_recorded_with_random_actions_in_its_own_environment(refil, run, tmp_path):
+    path = tmp_path / "data.npz"
+    assert refil("record", str(run.path), "--random", "--episodes", "3", "--out", str(path))[2] == 0
+    found = datasets.read_dataset(path)
+    assert (found.metadata["policy"], found.metadata["env_options"]["agents"]) == ("random actions", 3)
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """`refil status`."""
 
+import numpy as np
+
 from refil.storage import run_dir
 from tests.tiny_runs import small
 
@@ -8,6 +10,7 @@ def test_runs_are_listed_with_their_state(refil, tmp_path):
     run = run_dir.create(tmp_path / "out" / "refil_on_3_8sz", small(steps=1000))
     for steps in (250, 500):
         run.append_metrics([{"seed": 0, "env_steps": steps, "updates": 1, "seconds": steps / 10, "win_rate": 0.4}])
+    run.save_checkpoint({"x": np.zeros(1)}, run.config, 50.0, run.metrics_bytes)
     (tmp_path / "out" / "notes").mkdir()
     printed, _, code = refil("status", str(tmp_path / "out"))
     assert code == 0

@@ -1,6 +1,7 @@
 """`refil sweep`."""
 
 import json
+import sys
 
 import pytest
 
@@ -139,6 +140,31 @@ def test_a_run_that_fails_is_reported_and_the_others_are_trained(refil, tmp_path
     assert "1 finished, 0 running, 1 failed, 0 waiting" in printed
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of file sizes")
+def test_a_run_that_cannot_save_has_failed_wherever_one_looks(refil, tmp_path):
+    """Files are limited to a size that metrics do not reach and models do, as on a full disk."""
+    import resource
+
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(MINE % "'A': small(steps=60)")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, usual[1]))  # of the run's process too
+    try:
+        printed, _, code = refil("sweep", str(mine), "--out", str(out))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert code == 1
+    assert "1 of 1 runs failed; the same command tries them again: refil sweep" in printed
+    assert (out / "a" / run_dir.UNSAVED).exists()
+    assert json.loads((out / "a" / run_dir.METRICS).read_text().splitlines()[-1])["env_steps"] >= 60
+    shown = refil("status", str(out))[0]
+    assert "0 finished, 0 running, 1 failed, 0 waiting" in shown
+    assert (out / "a" / "error.txt").read_text().strip() in " ".join(shown.split())
+    assert refil("sweep", str(mine), "--out", str(out))[2] == 0
+    assert "1 finished, 0 running, 0 failed, 0 waiting" in refil("status", str(out))[0]
+
+
 def test_a_plan_writes_nothing(refil, tmp_path):
     printed, _, code = refil("sweep", "figure_3b", "--out", str(tmp_path / "out"), "--dry-run", "--slots", "3", "--gpus", "0")
     assert code == 0
@@ -164,6 +190,26 @@ def test_machines_that_are_not_there_are_refused_before_anything_is_written(refi
     assert errors.startswith(f"refil: {error}")
     assert errors.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["sweep", "report"])
+def test_a_missing_experiment_is_asked_for_in_one_sentence_with_the_choices(refil, command):
+    _, errors, code = refil(command)
+    assert code == 2
+    assert errors.startswith("refil: give the experiment to ")
+    assert ": figure_3a, figure_3b, figure_3b_released, figure_4, " in errors
+    assert errors.count("\n") == 1
+
+
+def test_several_parts_of_labels_can_be_chosen(refil, tmp_path):
+    words = ["sweep", "--only", "REFIL on 3-8sz", "--only", "QTRAN", "figure_4", "--dry-run", "--gpus", "0"]
+    printed, _, code = refil(*words, "--out", str(tmp_path / "out"))
+    assert code == 0
+    labels = [line.split("  ")[0] for line in printed.splitlines()[:-1]]
+    assert labels == ["REFIL on 3-8sz", *(f"QTRAN (Attention) on {env}" for env in ("3-8sz", "3-8csz", "3-8MMM"))]
+    _, error, code = refil(*words, "--only", "nothing")
+    assert code == 2
+    assert "no run of figure_4 has 'nothing' in its label; available: REFIL on 3-8sz" in error
 
 
 def test_an_unknown_experiment_is_refused_with_the_closest_name(refil, tmp_path):

@@ -330,6 +330,16 @@ def test_help_shows_every_option_of_the_method_and_environment():
     assert not missing
 
 
+def test_training_does_not_start_from_a_team_that_can_only_act(tmp_path):
+    done = refil("train", "3-8sz", "--init-from", "3-8csz-refil", "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "refil: --init-from 3-8csz-refil is a team that can only act: it was shipped without its mixing"
+    )
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
     path = tmp_path / "next"

@@ -23,6 +23,17 @@ def test_all_runs_have_the_same_steps(tmp_path):
     assert runs[2]["absolute_metrics"] == {"win_rate": [0.25]}
 
 
+def test_final_values_are_those_of_the_part_that_all_runs_have(tmp_path):
+    short = made_up(tmp_path / "a", [(0, 0, 0.0), (0, 1000, 0.5)])
+    # Up to step 1000 the last 10 % have the evaluations at 900 and 1000; later ones are not part of the exported curve.
+    long = made_up(tmp_path / "b", [(0, 0, 0.0), (0, 900, 0.25), (0, 1000, 0.75), (0, 2000, 1.0)])
+    late = made_up(tmp_path / "c", [(0, 1500, 0.125), (0, 2000, 1.0)])
+    found = _marl_eval.export({"ours": [short], "theirs": [long, late]})["refil"]["group_matching"]
+    assert found["ours"]["run_0"]["absolute_metrics"] == {"win_rate": [0.5]}
+    assert [run["absolute_metrics"]["win_rate"] for run in found["theirs"].values()] == [[0.5], [0.125]]
+    assert found["theirs"]["run_0"]["step_100"] == {"step_count": 1000, "win_rate": [0.75]}
+
+
 def test_environments_are_tasks_and_curves_of_a_label_are_joined(tmp_path):
     first, second = (made_up(tmp_path / name, [(0, 0, 0.0), (0, 100, 1.0)]) for name in "ab")
     larger = made_up(tmp_path / "c", [(0, 0, 0.0), (0, 100, 0.5)], small().with_options({"cells": 4}))

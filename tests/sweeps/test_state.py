@@ -2,12 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from refil.errors import RefilError
 from refil.storage import claims, run_dir
 from refil.sweeps import state, table
 from tests.tiny_runs import small
+
+
+def save(run):
+    """Write a checkpoint that covers all lines of metrics."""
+    run.save_checkpoint({"x": np.zeros(1)}, run.config, 1.0, run.metrics_bytes)
 
 
 def line(steps, seconds, seed=0, **more):
@@ -26,6 +32,7 @@ def test_a_run_without_metrics_waits(run):
 def test_a_stopped_run_waits_with_its_slowest_seed_as_progress_and_the_mean_of_win_rates(run):
     for steps, seconds, rate in ((100, 10.0, 0.1), (200, 30.0, 0.2), (400, 40.0, 0.4)):
         run.append_metrics([line(steps, seconds, win_rate=rate), line(steps - 100, seconds, 1, win_rate=rate + 0.2)])
+    save(run)
     found = state.read(run.path)
     assert (found.status, found.done) == ("waiting", 0.3)
     assert found.win_rate == pytest.approx(0.5)
@@ -46,6 +53,34 @@ def test_a_finished_run_has_its_final_win_rate(run):
     assert state.read(run.path)[1:5] == ("finished", 1.0, 0.75, None)
 
 
+def test_a_run_whose_last_checkpoint_could_not_be_written_has_failed(run):
+    """As on a full disk: metrics up to the last step, but no checkpoint and no model of it."""
+    run.append_metrics([line(500, 9.0, seed, win_rate=0.25) for seed in (0, 1)])
+    save(run)
+    run.append_metrics([line(1000, 18.0, seed, win_rate=0.5) for seed in (0, 1)])
+    assert state.read(run.path)[1:4] == ("waiting", 0.5, 0.25)  # it resumes from there
+    (run.path / state.ERROR).write_text("No space left on device\n")
+    found = state.read(run.path)
+    assert (found[1:4], found.note) == (("failed", 0.5, 0.25), "No space left on device")
+    save(run)  # what failed came after the last checkpoint, such as the learning curve
+    assert state.read(run.path).status == "finished"
+
+
+def test_a_run_without_any_checkpoint_has_failed_at_its_start(run):
+    run.archive_unsaved()
+    run.append_metrics([line(1000, 18.0, seed, win_rate=0.5) for seed in (0, 1)])
+    assert state.read(run.path) == state.RunState(run.path, "waiting")
+    (run.path / state.ERROR).write_text("No space left on device\n")
+    assert state.read(run.path)[1::4] == ("failed", "No space left on device")
+
+
+def test_a_run_that_ended_early_and_whose_checkpoint_was_deleted_is_partial(run):
+    run.append_metrics([line(820, 9.0, seed, win_rate=0.25) for seed in (0, 1)])
+    found = state.read(run.path)
+    assert found == state.RunState(run.path, "partial", 0.82, 0.25, note=state.NO_CHECKPOINT)
+    assert table.summary([found]).endswith("0 waiting, 1 partial")
+
+
 def test_failed_and_damaged_runs_say_why(run):
     (run.path / state.ERROR).write_text("out of luck\n")
     assert state.read(run.path)[1::4] == ("failed", "out of luck")
@@ -60,6 +95,7 @@ def test_the_table_has_a_line_for_each_run(run, capsys):
 
     (run.path / state.ERROR).write_text("the loss of seed 0 is nan\n")
     run.append_metrics([line(400, 9.0, seed, win_rate=0.25) for seed in (0, 1)])
+    save(run)
     Console(width=120).print(table.render([state.read(run.path)], unicode=False))
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].split() == ["run", "failed", "####------", "40%", "25%", "the", "loss", "of", "seed", "0", "is", "nan"]

@@ -12,6 +12,7 @@ from refil.nn.utilities import team_policy, team_state
 from refil.plugins import load
 from refil.rollout import rollout
 from refil.training import evaluation
+from refil.types import Trajectory
 from tests import tiny_envs
 from tests.training.contracts.test_env import changed
 
@@ -38,6 +39,21 @@ def test_results_are_means_over_the_valid_steps_of_each_seed(models):
     assert played.won[0, 1]  # after an odd number of steps only the winning action is available
 
 
+def test_the_length_of_won_episodes_leaves_out_the_others():
+    """Two seeds with three episodes of 2, 4 and 3 steps; one wins the first two, and one none."""
+    valid = jnp.arange(4) < jnp.array([2, 4, 3])[:, None]
+    valid, won = jnp.stack([valid, valid]), jnp.array([[True, True, False], [False, False, False]])
+    task, key = jnp.zeros(won.shape, int), jnp.zeros((*won.shape, 2), jnp.uint32)
+    actions = jnp.zeros((*valid.shape, 1), int)
+    played = Trajectory((), actions, jnp.ones(valid.shape), valid, valid, won, task, key)
+    result = jax.jit(evaluation.summarize)(played)
+    np.testing.assert_allclose(result.won_length_mean, [3, np.nan])
+    np.testing.assert_allclose(result.length_mean, [3, 3])
+    first, second = (jax.device_get(result).line(row) for row in (0, 1))
+    assert (first["won_length_mean"], second["won_length_mean"]) == (3.0, None)
+    assert list(first) == ["win_rate", "return_mean", "length_mean", "won_length_mean"]
+
+
 def test_every_task_has_its_own_means(models):
     reported = []
     result = evaluation.evaluate_by_task(ENV, models, 3, KEYS, reported.append)
@@ -47,6 +63,8 @@ def test_every_task_has_its_own_means(models):
     assert (result.win_rate[1] == 1).all()  # after an odd number of steps only the winning action is available
     assert (result.win_rate[3] == 0).all()  # a truncated episode is not won
     np.testing.assert_array_equal(result.length_mean, [[1, 1], [2, 2], [3, 3], [4, 4]])
+    np.testing.assert_array_equal(result.won_length_mean[1], [2, 2])
+    assert np.isnan(result.won_length_mean[3]).all()
     np.testing.assert_array_equal(result.return_mean, [[1, 1], [3, 3], [6, 6], [10, 10]])
 
 

@@ -40,7 +40,7 @@ def test_lines_of_metrics_are_complete(run):
     lines = run.metrics()
     always = {"seed", "env_steps", "episodes", "updates", "epsilon", "seconds"}
     always |= {"loss", "td_loss", "imagined_loss", "target_variance", "gradient_norm"}
-    at_evaluations = {"win_rate", "return_mean", "length_mean"}
+    at_evaluations = {"win_rate", "return_mean", "length_mean", "won_length_mean"}
     assert all(set(line) in (always, always | at_evaluations) for line in lines)
     assert {line["seed"] for line in lines} == {0, 1}
     for seed in (0, 1):
@@ -49,6 +49,9 @@ def test_lines_of_metrics_are_complete(run):
         assert all(line["loss"] > 0 for line in mine[1:])
         assert [line["env_steps"] for line in mine] == sorted({line["env_steps"] for line in mine})
         assert "win_rate" in mine[0]
+        for line in mine:
+            if "win_rate" in line:  # without a won episode they have no length
+                assert (line["won_length_mean"] is None) == (line["win_rate"] == 0)
         assert "win_rate" in mine[-1]
         evaluated = [line["env_steps"] for line in mine if "win_rate" in line]
         assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(evaluated[:-1]))

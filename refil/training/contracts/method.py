@@ -25,7 +25,7 @@ COUNTED = (
     "seconds",
     "peak_bytes",
 )
-RESERVED = frozenset((*COUNTED, "win_rate", "return_mean", "length_mean"))
+RESERVED = frozenset((*COUNTED, "win_rate", "return_mean", "length_mean", "won_length_mean"))
 PARAMETERS = {
     Method: {
         "init": ("key",),

@@ -54,7 +54,10 @@ def broken(model, target_model, batch, key):
             lambda model, *rest: (model.utility.head.bias, {}),
             r"loss\(\) returned a loss with shape \(3,\); it must be a scalar",
         ),
-        (with_metrics(seed=lambda value: value), r"loss\(\) returned a metric 'seed'; refil logs .*episodes.*win_rate itself"),
+        (
+            with_metrics(seed=lambda value: value),
+            r"loss\(\) returned a metric 'seed'; refil logs .*episodes.*won_length_mean itself",
+        ),
         (with_metrics(loss=lambda value: value), r"loss\(\) returned a metric 'loss'"),
         (
             with_metrics(many=lambda value: jnp.zeros(3)),
@@ -119,5 +122,6 @@ def test_reserved_names_are_those_that_the_trainer_writes(setup, loop):
         "win_rate",
         "return_mean",
         "length_mean",
+        "won_length_mean",
     } <= contracts.RESERVED
     assert set(state.counters.metrics) - {"td_loss", "target_variance", "imagined_loss"} <= contracts.RESERVED

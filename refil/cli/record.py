@@ -13,7 +13,7 @@ from refil.settings import NonNegativeInt, PositiveInt, UnitFloat
 
 @dataclass(frozen=True)
 class RecordArgs:
-    """What to record, and the file to write."""
+    """The episodes to record, and the file to write."""
 
     # Folder of a run, or an environment to play with random actions
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]

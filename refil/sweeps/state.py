@@ -16,7 +16,7 @@ Lines = list[dict[str, Any]]
 
 
 class RunState(NamedTuple):
-    """How far a run is; `done` is the fraction of all steps that every seed has made."""
+    """The progress of a run; `done` is the fraction of all steps that every seed has made."""
 
     path: Path
     status: Status

@@ -1,3 +1,5 @@
+"""Actions and orders as commands of the game's protocol."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from refil.settings import LARGEST
+from refil.settings import MAX_INT
 from refil.storage import run_dir
 from refil.training import devices, flags
 from refil.training.config import RunConfig
@@ -66,7 +66,7 @@ def measured_config(config: RunConfig, seeds: int, args: argparse.Namespace) -> 
     return config.with_options(
         seeds=seeds,
         envs=args.envs,
-        steps=LARGEST,
+        steps=MAX_INT,
         precision=args.precision,
         buffer=max(ROUNDS_STORED * args.envs, algorithm.batch),
         pack=list(algorithm.pack) if args.pack is None else args.pack,

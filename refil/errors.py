@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 LIBRARIES = (os.path.dirname(os.path.abspath(__file__)), sysconfig.get_paths()["stdlib"], "site-packages", "<frozen")
-LONGEST = 300  # characters of a quoted message
+MAX_MESSAGE = 300  # characters of a quoted message
 
 
 class RefilError(ValueError):
@@ -82,5 +82,5 @@ def _message(error: Exception) -> str:
     """Return the type and the first line of the message, with the line after it where the first one ends in a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
-    text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -79,7 +79,7 @@ class Area:
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """What a color or a shape means; an entry without a shape is drawn as a bar."""
+    """The meaning of a color or a shape; an entry without a shape is drawn as a bar."""
 
     text: str
     color: str

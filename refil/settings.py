@@ -29,9 +29,9 @@ class Range:
         return f"{self.low:,} or more" if self.high == float("inf") else f"from {self.low:,} to {self.high:,}"
 
 
-LARGEST = 10**9  # devices count in 32 bits, and add two such numbers
-PositiveInt = Annotated[int, Range(1, LARGEST)]
-NonNegativeInt = Annotated[int, Range(0, LARGEST)]
+MAX_INT = 10**9  # devices count in 32 bits, and add two such numbers
+PositiveInt = Annotated[int, Range(1, MAX_INT)]
+NonNegativeInt = Annotated[int, Range(0, MAX_INT)]
 UnitFloat = Annotated[float, Range(0, 1)]
 NonNegativeFloat = Annotated[float, Range(0)]
 

@@ -20,7 +20,7 @@ Floats = np.ndarray | np.float64
 
 
 class Spread(NamedTuple):
-    """How much values vary over seeds or episodes: an interval or a range, and its name."""
+    """The variation of values over seeds or episodes: an interval or a range, and its name."""
 
     low: Floats | float
     high: Floats | float

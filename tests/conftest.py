@@ -28,7 +28,7 @@ import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("refil", "beartype.beartype")
-MEMORY_MAP, MOST_MAPPED = Path("/proc/self/maps"), 30_000
+MEMORY_MAP, MAX_MAPPED = Path("/proc/self/maps"), 30_000
 
 
 def pytest_collection_modifyitems(config, items):
@@ -57,5 +57,5 @@ def forgotten_after_each_module():
 def forgotten_before_there_are_too_many(request):
     yield
     request.session.finished = getattr(request.session, "finished", 0) + 1
-    if request.session.finished % 8 == 0 and MEMORY_MAP.exists() and MEMORY_MAP.read_bytes().count(b"\n") > MOST_MAPPED:
+    if request.session.finished % 8 == 0 and MEMORY_MAP.exists() and MEMORY_MAP.read_bytes().count(b"\n") > MAX_MAPPED:
         forget_programs()

@@ -152,6 +152,6 @@ def assert_close(ours, theirs, tolerance: float) -> None:
 
 
 def assert_models_close(ours: Model, theirs: Model, tolerance: float) -> None:
-    """The same, parameter by parameter."""
+    """Raise if a parameter of one model differs from the other's by more than the tolerance."""
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     jax.tree.map(lambda one, other: assert_close(one, other, tolerance), ours, theirs)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from importlib import import_module
 
 import equinox as eqx
 import jax
@@ -12,6 +13,7 @@ import pytest
 
 import refil
 from refil import api, examples
+from refil.checks import methods
 from refil.errors import RefilError
 from refil.training import evaluation
 
@@ -168,6 +170,15 @@ def test_the_examples_train(method, pack):
     run = refil.train(f"{EXAMPLES}/beacon.py", method=f"{EXAMPLES}/{method}.py", method_options=options, **quick)
     assert run.metrics[-1]["updates"] > 0
     assert np.isfinite(run.metrics[-1]["loss"])
+
+
+@pytest.mark.parametrize(
+    "name", ["mingru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weighted_vdn", "iql_lambda"))]
+)
+def test_packing_changes_neither_loss_nor_gradient_of_the_examples(name):
+    module = import_module(f"refil.examples.{name}")
+    method = module.build(module.Config(size=8, heads=2), methods.SPEC)
+    methods.packed_equals_padded(methods.Subject(method, methods.SPEC), 5)
 
 
 @pytest.mark.slow

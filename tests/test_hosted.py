@@ -1,3 +1,5 @@
+"""Episodes of environments that compiled programs cannot play."""
+
 import logging
 from dataclasses import dataclass, field
 

@@ -16,6 +16,7 @@ from refil.training.replay import loop
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "refil").rglob("*.py"))
+CHECKED = sorted(path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
 LAYERS = [
@@ -85,6 +86,26 @@ TESTED_THROUGH = {  # these modules are reached by a name or an option, which is
     "experiments/figure_3b_released": ("tests/cli/test_sweep.py", '"figure_3b_released"'),
     "cli/_executors": ("tests/cli/test_sweep.py", '"--slots"'),
     "cli/_sweep_progress": ("tests/cli/test_sweep.py", '"sweep"'),
+}
+LONG_TESTS = {  # tests and benchmarks of more than 250 lines: how many at most, and why
+    "benchmarks/attack_commands.py": (350, "mostly tables of arguments"),
+    "benchmarks/attack_extensions.py": (300, "mostly sources of broken extensions"),
+    "benchmarks/attack_files.py": (420, "a list of damages, each a few lines"),
+    "tests/cli/test_train.py": (360, "its tests share a trained run"),
+    "tests/envs/sc2/test_client.py": (300, "its tests share a game"),
+    "tests/envs/starcraft/sim/test_tick.py": (310, "cases of one function, worked out by hand"),
+    "tests/envs/starcraft/test_env.py": (320, "its tests share compiled battles"),
+    "tests/storage/test_run_dir.py": (400, "cases of one class"),
+    "tests/test_layout.py": (340, "all rules about the shape of the package"),
+    "tests/training/test_trainer.py": (280, "its tests share a trained run"),
+    "tests/viewer/test_export.py": (320, "its tests share a browser"),
+}
+MANY_ARGUMENTS = {  # more than six; kernels, whose arguments are arrays, need no entry
+    "refil.api.train": "the public API, by name",
+    "refil.recording.record": "what a dataset depends on, by name",
+    "refil.training.trainer.train": "the public API without a command line, by name",
+    "refil.learning.losses.factorized_loss": "all that REFIL's loss is computed from",
+    "refil.training.replay.update.run_updates": "called by the training loop only",
 }
 NEED_EXTRAS = {"refil.adapters.jaxmarl", "refil.envs.jaxmarl.smax", "refil.envs.jaxmarl.spread"}  # which tests do without
 LONG_FILES: dict[str, str] = {}  # files of more than 250 lines, with the reason
@@ -226,6 +247,23 @@ def test_files_have_at_most_250_lines(path):
     assert path.read_text().count("\n") <= 250 or str(path.relative_to(ROOT)) in LONG_FILES
 
 
+@pytest.mark.parametrize("path", CHECKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tests_and_benchmarks_have_at_most_250_lines_too(path):
+    assert path.read_text().count("\n") <= LONG_TESTS.get(str(path.relative_to(ROOT)), (250, ""))[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_functions_take_at_most_six_arguments(path):
+    """`self` and `cls` do not count."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            count = sum(argument.arg not in ("self", "cls") for argument in given)
+            assert (
+                count <= 6 or f"{name_of(path)}.{node.name}" in MANY_ARGUMENTS or name_of(path).startswith("refil.nn.kernels")
+            ), f"{node.name} takes {count}"
+
+
 def test_nine_of_ten_functions_have_at_most_20_lines():
     lengths = sorted(
         node.end_lineno - node.lineno + 1
@@ -274,12 +312,14 @@ def test_the_walk_visits_files_before_those_that_they_import():
         assert not imports(ROOT / path) & earlier, f"{path} imports a file that the walk visits before it"
 
 
-RETIRED = [line.strip() for line in (ROOT / "tests" / "retired.txt").read_text().splitlines() if line.strip()]
-PATTERN = re.compile(
+IDENTIFIERS, PHRASES = (
+    [line.strip() for line in part.splitlines() if line.strip() and not line.startswith("#")]
+    for part in (ROOT / "tests" / "retired.txt").read_text().split("# Phrases\n")
+)
+PATTERN = re.compile(  # phrases also at the start of a sentence
     "|".join(
-        rf"(?<![\w-]){f'(?i:{phrase[0]}){re.escape(phrase[1:])}' if ' ' in phrase else re.escape(phrase)}(?![\w-])"
-        for phrase in RETIRED
-        if not phrase.startswith("#")
+        rf"(?<![\w-]){text}(?![\w-])"
+        for text in [*map(re.escape, IDENTIFIERS), *(f"(?i:{phrase[0]}){re.escape(phrase[1:])}" for phrase in PHRASES)]
     )
 )
 AS_RUN = re.compile(r"```[^\n]*\n# as run at .*?```", re.DOTALL)  # commands of older versions
@@ -287,9 +327,11 @@ PROSE = [
     path
     for folder in ("refil", "tests", "docs", "benchmarks", "results", ".ci", ".github")
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in (".py", ".md", ".html", ".js", ".css", ".yml", ".yaml", ".ipynb") and path != Path(__file__)
+    if path.suffix in (".py", ".md", ".html", ".js", ".css", ".yml", ".yaml", ".ipynb", ".sh") or path.name == "run"
+    if path.is_file()
 ]
 PROSE += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CITATION.cff", "Makefile", "mkdocs.yml", "pyproject.toml")]
+PROSE += [ROOT / ".pre-commit-config.yaml", *sorted((ROOT / "refil" / "teams").glob("*.json"))]  # the cards of teams
 
 
 @pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))

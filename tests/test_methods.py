@@ -56,7 +56,7 @@ WITHOUT_PARTITIONS = [case for case in CASES if not hasattr(plugins.load("refil.
 @few
 @given(seed=seeds)
 def test_permuting_entities_leaves_the_loss(name, kind, seed):
-    methods.permuting_entities_leaves_the_loss(subject(name, kind), seed)
+    methods.loss_is_permutation_invariant(subject(name, kind), seed)
 
 
 @few

@@ -66,7 +66,7 @@ def test_only_available_actions_are_taken(played):
 
 
 def test_an_episode_does_not_depend_on_the_others_in_its_batch(env, models, played):
-    """Not even where the batch continues after its end."""
+    """This holds even where the batch continues after its end."""
     alone = play(env, jax.tree.map(lambda leaf: leaf[1:], models), jnp.ones(1), TASKS[1:], KEYS[1:])
     jax.tree.map(lambda ours, theirs: np.testing.assert_array_equal(ours[0], theirs[1]), alone, played)
     keys = jax.random.wrap_key_data(played.key)[:1, :1]  # the shortest episode of the batch

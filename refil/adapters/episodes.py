@@ -1,4 +1,4 @@
-"""What the adapters share: environments by name, observations of single agents, and episodes stepped with NumPy arrays."""
+"""Parts of all adapters: environments by name, observations of single agents, and episodes stepped with NumPy arrays."""
 
 import secrets
 from functools import partial

@@ -160,10 +160,10 @@ def layouts(spec: Spec, seed: int, episodes: int = EPISODES, time: int = TIME) -
     return padded, packed, np.asarray(plan.length)
 
 
-STRANGE = ("nobody sees anything", "one agent alone", "one action", "agents die")
+EDGE_CASES = ("nobody sees anything", "one agent alone", "one action", "agents die")
 
 
-def strange(batch: EpisodeBatch, situation: str) -> EpisodeBatch:
+def edge_case(batch: EpisodeBatch, situation: str) -> EpisodeBatch:
     """Return the batch in one of the situations in which gradients are easily NaN."""
     obs = batch.observations
     agents = obs.visible.shape[-2]

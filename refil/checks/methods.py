@@ -97,7 +97,7 @@ def all_checks(subject: Subject, seed: int = 0) -> list[Check]:
     named = {
         "step = unroll": step_equals_unroll,
         "permuted entities": permuting_entities_permutes_utilities,
-        "permuted entities, loss": permuting_entities_leaves_the_loss,
+        "permuted entities, loss": loss_is_permutation_invariant,
         "invisible entities": invisible_entities_have_no_effect,
         "padding": padding_has_no_effect,
         "absent agents get no credit": absent_agents_get_no_credit,
@@ -141,7 +141,7 @@ def permuting_entities_permutes_utilities(subject: Subject, seed: int) -> str:
     return "Q-values follow the order of the entities"
 
 
-def permuting_entities_leaves_the_loss(subject: Subject, seed: int) -> str:
+def loss_is_permutation_invariant(subject: Subject, seed: int) -> str:
     """Another order of the entities gives the same loss."""
     batch, models = subject.batch(seed), subject.models(seed)
     agents, order = batches.random_order(subject.spec, seed)
@@ -207,11 +207,11 @@ def _same_loss(subject: Subject, seed: int, batch: EpisodeBatch, other: EpisodeB
     return f"the loss stays {float(loss):.4f}"
 
 
-def gradients_are_finite(subject: Subject, seed: int, situations: tuple[str, ...] = batches.STRANGE) -> str:
+def gradients_are_finite(subject: Subject, seed: int, situations: tuple[str, ...] = batches.EDGE_CASES) -> str:
     """Losses and gradients are finite, also where agents see nothing, are alone, have one action or die."""
     batch, models = subject.batch(seed), subject.models(seed)
     for situation in situations:
-        loss, gradient = subject.loss(*models, batches.strange(batch, situation), jax.random.key(seed))
+        loss, gradient = subject.loss(*models, batches.edge_case(batch, situation), jax.random.key(seed))
         if not np.isfinite(loss):
             raise CheckFailed(f"the loss is {float(loss)} in a batch where {situation}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):

@@ -113,7 +113,7 @@ def measure_env(config: RunConfig, repeats: int, progress: Progress) -> dict[str
 
 
 def play_random(env: Env, envs: int, steps: int, key: PRNGKeyArray) -> Float[Array, ""]:
-    """Take random steps, restarting episodes that end; return the sum of everything observed and gained.
+    """Take random steps, restarting episodes that end; return the sum of observations and rewards.
 
     Nothing is recorded. The policy's state is a running sum of observations, so that XLA cannot remove their computation.
     The environments are the first of the two batch axes: StarCraft puts that one last in memory, where length 1 would be slow.

@@ -7,7 +7,7 @@ from pathlib import Path
 from refil.cli import _flags, _measure
 from refil.cli._early_args import base_config, split_early_args
 from refil.errors import RefilError
-from refil.settings import LARGEST, Flat, PositiveInt, from_command_line
+from refil.settings import MAX_INT, Flat, PositiveInt, from_command_line
 from refil.storage.progress import ProgressBar
 from refil.training.config import RunConfig
 
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
     base = base_config(early)
     text = HELP.format(env=base.env.name, method=base.method.name)
     args = from_command_line(BenchArgs, rest, "refil bench", text, BenchArgs(base))
-    config = args.run.with_options(steps=LARGEST)  # seeds that have made all their steps would stop learning
+    config = args.run.with_options(steps=MAX_INT)  # seeds that have made all their steps would stop learning
     with _flags.flags_in_errors(config), ProgressBar() as progress:
         if args.random:
             result = _measure.measure_env(config, args.repeats, progress)

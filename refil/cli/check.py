@@ -29,7 +29,7 @@ The exit code is 1 if a property does not hold."""
 
 @dataclass(frozen=True)
 class CheckArgs:
-    """What to check, and how."""
+    """The environment or method to check, and options of the checks."""
 
     # Environment or method: a name from 'refil list', or the path of a .py file
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]

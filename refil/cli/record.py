@@ -13,7 +13,7 @@ from refil.settings import NonNegativeInt, PositiveInt, UnitFloat
 
 @dataclass(frozen=True)
 class RecordArgs:
-    """What to record, and the file to write."""
+    """The episodes to record, and the file to write."""
 
     # Team that ships with refil, folder of a run, or environment to play with random actions; a name is a team first
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]

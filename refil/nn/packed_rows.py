@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from refil.types import PackIndex
 
 
-def to_rows(index: PackIndex | None, leaf: Array) -> Array:
+def to_time_major(index: PackIndex | None, leaf: Array) -> Array:
     """Turn `[views, 1, packed timesteps, ...]` into `[views, time, rows, ...]`; positions without a timestep are zero.
 
     Without an index nothing is packed, and the array has rows already.
@@ -23,8 +23,8 @@ def to_rows(index: PackIndex | None, leaf: Array) -> Array:
     return rows.reshape(len(leaf), index.timesteps, index.rows, *leaf.shape[3:])
 
 
-def from_rows(index: PackIndex | None, leaf: Array) -> Array:
-    """Invert `to_rows`."""
+def from_time_major(index: PackIndex | None, leaf: Array) -> Array:
+    """Invert `to_time_major`."""
     if index is None:
         return leaf
     rows = leaf.reshape(len(leaf), index.timesteps * index.rows, *leaf.shape[3:])

@@ -19,7 +19,7 @@ from refil.nn.attention import Attention
 from refil.nn.gru import Gru, scan_time
 from refil.nn.kernels import overlap
 from refil.nn.layers import Linear, relu
-from refil.nn.packed_rows import from_rows, to_rows
+from refil.nn.packed_rows import from_time_major, to_time_major
 from refil.nn.pooling import Pooling
 from refil.rollout import Policy, epsilon_greedy
 from refil.types import EpisodeBatch, FusedUtility, Observation, RecurrentUtility, Utility
@@ -201,10 +201,10 @@ def unroll_overlapped(
     if (index := batch.pack_index) is None:  # transpose observations, not what is computed from them: they are smaller
         obs, views = jax.tree.map(partial(jnp.swapaxes, axis1=0, axis2=1), obs), jnp.swapaxes(views, 1, 2)
     assert obs.is_first is not None
-    inputs, is_first = jax.tree.map(partial(to_rows, index), (utility.encode(obs, views), obs.is_first[None]))
+    inputs, is_first = jax.tree.map(partial(to_time_major, index), (utility.encode(obs, views), obs.is_first[None]))
     initial = utility.initial_state(len(views), is_first.shape[2], views.shape[-2])
     features, other = _recur(utility, inputs, is_first, (initial, batch.start), overlapped)
-    features = jax.tree.map(partial(from_rows, index), features)
+    features = jax.tree.map(partial(from_time_major, index), features)
     q = _q_values(utility, features, obs, len(views))
     if index is None:
         q, features = jax.tree.map(partial(jnp.swapaxes, axis1=1, axis2=2), (q, features))

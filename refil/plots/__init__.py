@@ -14,7 +14,7 @@ KIND = "figure"
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """What to draw, and how."""
+    """Options of a figure: the metric, the statistic and the layout."""
 
     metric: str = "win_rate"  # name of a number in metrics.jsonl
     title: str | None = None  # title of the whole figure; panels are titled with environment and seeds

@@ -63,9 +63,9 @@ def check_config(path: Path, config: RunConfig, metadata: dict[str, str]) -> Non
     _check_same(path, configs.compare(metadata.get("config", ""), str(path), config))
 
 
-def check_stored_config(path: Path, saved: str, asked: str) -> None:
+def check_stored_config(path: Path, saved: str, requested: str) -> None:
     """Raise if a file was saved with another config than the stored one; neither is interpreted, so that no code runs."""
-    _check_same(path, stored.differences(saved, asked))
+    _check_same(path, stored.differences(saved, requested))
 
 
 def check_seed(path: Path, seed: int, metadata: dict[str, str]) -> None:

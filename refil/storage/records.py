@@ -9,7 +9,7 @@ from refil.errors import RefilError
 
 REQUIRED = ("seed", "env_steps")  # names that every line of metrics has
 COUNTS = (*REQUIRED, "episodes", "updates")
-LARGEST = 2**63  # larger integers are refused, because arrays cannot hold them
+MAX_INT = 2**63  # larger integers are refused, because arrays cannot hold them
 
 
 class Line(dict[str, Any]):
@@ -64,7 +64,7 @@ def parse_by_task(content: bytes, path: Path) -> tuple[dict[str, list[float]], d
 
 def is_count(value: Any) -> bool:
     """Return whether a JSON value is a whole number of 0 or more."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_INT
 
 
 def _check_wins(counts: Any, episodes: int, where: str) -> int:
@@ -95,7 +95,7 @@ def _parse_line(text: bytes, path: Path, number: int) -> Line:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST)
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_INT)
 
 
 def _show(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""How long runs will take, judged by comparable ones: their own first part, other runs of the sweep, published results."""
+"""Estimates of how long runs take, from comparable ones: their own first part, other runs of the sweep, published results."""
 
 import heapq
 import math

@@ -114,7 +114,7 @@ class SlurmJob:
 
 
 class Training:
-    """What a job does; submitit calls `checkpoint` when SLURM announces that it will end the job."""
+    """The program of a job; submitit calls `checkpoint` when SLURM announces that it will end the job."""
 
     def __call__(self, path: Path, minutes: float) -> tuple[str, str]:
         """Train the run in a folder."""

@@ -17,7 +17,7 @@ NO_CHECKPOINT = "ended early; no checkpoint to resume from"
 
 
 class RunState(NamedTuple):
-    """How far a run is; `done` is the fraction of all steps that every seed has made.
+    """The progress of a run; `done` is the fraction of all steps that every seed has made.
 
     A partial run has ended early and has no checkpoint to resume from, as published runs may.
     """

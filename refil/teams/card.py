@@ -65,7 +65,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Card:
-    """What a team is and where it comes from; `commit` is the version of refil that trained it, `run` the run's folder."""
+    """The description and the origin of a team; `commit` is the version of refil that trained it, `run` the run's folder."""
 
     name: str
     version: int

@@ -162,7 +162,7 @@ def compare(text: str, source: str, config: RunConfig, complete: bool = False) -
     Options that are missing in the stored config have their defaults, or are refused if it must be complete.
     """
     values = stored.parse(text, source)
-    if names := stored.differing_names(values, config.names()):
+    if names := stored.mismatched_names(values, config.names()):
         return names
     for kind, (name, sha256) in config.names().items():
         values[kind] |= {"name": name, "sha256": sha256}
@@ -190,11 +190,11 @@ def _from_values(values: dict[str, Any]) -> RunConfig:
     )
 
 
-def differences(saved: RunConfig, asked: RunConfig) -> dict[str, tuple[Any, Any]]:
+def differences(saved: RunConfig, requested: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return the options that differ, by path, with both values; only the names if environment or method differ."""
-    ours, theirs = ({kind: stored.identity(*names) for kind, names in each.names().items()} for each in (saved, asked))
+    ours, theirs = ({kind: stored.identity(*names) for kind, names in each.names().items()} for each in (saved, requested))
     names = {f"{kind}.name": (ours[kind], theirs[kind]) for kind in ours if ours[kind] != theirs[kind]}
-    return names or settings.differences(saved, asked)
+    return names or settings.differences(saved, requested)
 
 
 def is_changeable(path: str) -> bool:
@@ -205,10 +205,10 @@ def is_changeable(path: str) -> bool:
 CHANGEABLE = ("train.steps", *(f"output.{each.name}" for each in dataclasses.fields(OutputConfig)))
 
 
-def resumed(saved: RunConfig, asked: RunConfig) -> RunConfig:
+def resumed(saved: RunConfig, requested: RunConfig) -> RunConfig:
     """Return the config to resume a run with; raise if an option differs that may not change."""
-    check_changes(differences(saved, asked))
-    return asked
+    check_changes(differences(saved, requested))
+    return requested
 
 
 def check_changes(changes: dict[str, tuple[Any, Any]]) -> None:

@@ -70,7 +70,7 @@ def identity(name: str, sha256: str) -> str:
     return f"{name} (SHA-256 {sha256[:12]})" if sha256 else name
 
 
-def differing_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str, str]]:
+def mismatched_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str, str]]:
     """Return the stored and the given identity of environment and method where they differ, by path of the option."""
     found = {}
     for kind, given in names.items():
@@ -91,10 +91,10 @@ def check_complete(config: Any, values: dict[str, Any]) -> Any:
     return config
 
 
-def differences(saved: str, asked: str) -> dict[str, tuple[Any, Any]]:
+def differences(saved: str, requested: str) -> dict[str, tuple[Any, Any]]:
     """Return the options that differ in two stored configs, among those that both have, by path with both values."""
     try:
-        ours, theirs = (dict(_flatten(json.loads(text))) for text in (saved, asked))
+        ours, theirs = (dict(_flatten(json.loads(text))) for text in (saved, requested))
     except (ValueError, AttributeError, RecursionError) as error:
         raise RefilError(f"a stored config cannot be compared: {error}") from error
     pairs = {path: (ours[path], theirs[path]) for path in ours if path in theirs}

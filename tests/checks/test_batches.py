@@ -58,8 +58,8 @@ def test_only_absent_agents_get_other_actions():
     assert other.observations.available.any(axis=-1).all()
 
 
-@pytest.mark.parametrize("situation", batches.STRANGE)
+@pytest.mark.parametrize("situation", batches.EDGE_CASES)
 def test_strange_situations_keep_shapes(situation):
     batch = batches.random_batch(SPEC, 1)
-    other = batches.strange(batch, situation)
+    other = batches.edge_case(batch, situation)
     assert jax.tree.map(np.shape, other) == jax.tree.map(np.shape, batch)

@@ -1,3 +1,5 @@
+"""`refil fidelity`: the table of game and simulator."""
+
 import json
 
 import pytest

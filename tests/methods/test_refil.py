@@ -17,13 +17,13 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 fast_if_feed_forward = pytest.mark.parametrize("kind", [FEED_FORWARD, pytest.param(KINDS[1], marks=pytest.mark.slow)])
 
 
-@pytest.mark.parametrize(("imagining", "plain"), [("refil", "qmix_attention"), ("refil_vdn", "vdn_attention")])
+@pytest.mark.parametrize(("factorized", "baseline"), [("refil", "qmix_attention"), ("refil_vdn", "vdn_attention")])
 @fast_if_feed_forward
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_with_weight_0_the_loss_is_that_of_the_method_without_an_imagined_value(imagining, plain, kind, seed):
-    method, spec = built(imagining, kind, imagined_weight=0.0)
-    reference, _ = built(plain, kind)
+def test_with_weight_0_the_loss_is_that_of_the_method_without_an_imagined_value(factorized, baseline, kind, seed):
+    method, spec = built(factorized, kind, imagined_weight=0.0)
+    reference, _ = built(baseline, kind)
     inputs = *two_models(reference, seed), random_batch(spec, seed), jax.random.key(seed)
     assert_trees_close(jitted_loss(method)(*inputs), jitted_loss(reference)(*inputs), 1e-6)
 

@@ -46,7 +46,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_process_ends_with_its_parent():
-    """Also if the parent is killed: the kernel sends SIGTERM."""
+    """It ends even if the parent is killed: the kernel sends SIGTERM."""
     child = "print('ready', flush=True); import time; time.sleep(60)"
     parent = (
         "import os, subprocess, sys, time\n"

@@ -77,12 +77,12 @@ class Battles:
     def _commands(self, number: int, before: State, ordered: State, actions: np.ndarray) -> list[Command]:
         game, tags = self.env.game, self.tags[number]
         if self.script is None:
-            found = commands.of_actions(before, actions, tags, game)
+            found = commands.from_actions(before, actions, tags, game)
         else:
-            found = commands.of_orders(before, ordered, range(game.num_allies), tags, game)
+            found = commands.from_orders(before, ordered, range(game.num_allies), tags, game)
         if before.time == 0:
             idle = table.with_fields(before, attack_moving=np.zeros_like(before.attack_moving))
-            found += commands.of_orders(idle, before, range(game.num_allies, game.num_units), tags, game)
+            found += commands.from_orders(idle, before, range(game.num_allies, game.num_units), tags, game)
         return found
 
     def _check(self, info: MapInfo) -> None:

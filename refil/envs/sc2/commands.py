@@ -11,7 +11,7 @@ from refil.envs.starcraft.sim.state import NOBODY, Game, State
 Tags = UInt64[np.ndarray, " units"]
 
 
-def of_actions(state: State, actions: Int[np.ndarray, " agents"], tags: Tags, game: Game) -> list[Command]:
+def from_actions(state: State, actions: Int[np.ndarray, " agents"], tags: Tags, game: Game) -> list[Command]:
     """Return the commands of the living agents' actions."""
     alive = np.flatnonzero(state.health[: game.num_allies] > 0)
     found = (_of_action(state, agent, int(actions[agent]), tags, game) for agent in alive.tolist())
@@ -32,7 +32,7 @@ def _of_action(state: State, agent: int, action: int, tags: Tags, game: Game) ->
     return _aimed(state, agent, int(slots[0]), tags, game) if len(slots) else None
 
 
-def of_orders(before: State, ordered: State, slots: range, tags: Tags, game: Game) -> list[Command]:
+def from_orders(before: State, ordered: State, slots: range, tags: Tags, game: Game) -> list[Command]:
     """Return the commands that give living units in these slots the orders of a state; an attack-move is given only once."""
     living = [slot for slot in slots if ordered.health[slot] > 0]
     found = (_of_order(before, ordered, slot, tags, game) for slot in living)

@@ -1,4 +1,4 @@
-"""How faithful the simulator is: the same scripted battles in the game and in the simulator, compared point by point."""
+"""Comparison of the simulator with the game: the same scripted battles in both, number by number."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Point:
 
     @property
     def constants(self) -> str:
-        """Which constants of the simulator decide the number."""
+        """The constants of the simulator that decide the number."""
         return next(text for start, text in CONSTANTS.items() if self.name.startswith(start))
 
 

@@ -26,7 +26,7 @@ def fits(views: Array, size: int, heads: int, value_dim: int) -> bool:
 
 
 class _Plan(NamedTuple):
-    """How many timesteps a program takes, and where their parts lie in its rows and columns."""
+    """The number of timesteps that a program takes, and the places of their parts in its rows and columns."""
 
     timesteps: int
     agents: int

@@ -34,7 +34,7 @@ class TrainState(eqx.Module):
 
 
 class Rollout(eqx.Module):
-    """What `play` returns: the stream after a rollout, the rollout itself, and how many episodes ended in it."""
+    """The result of `play`: the stream after a rollout, the rollout itself, and the number of episodes that ended in it."""
 
     stream: Stream
     batch: EpisodeBatch

@@ -1,4 +1,4 @@
-"""Through client and peer, everything that agents see and gain equals what the peer's own state says."""
+"""Observations and rewards through client and peer equal those of the peer's own state."""
 
 import jax
 import jax.numpy as jnp

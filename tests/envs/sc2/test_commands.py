@@ -1,3 +1,5 @@
+"""Actions and orders as commands of the game's protocol."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,15 +24,15 @@ def medical():
 
 def test_actions_become_the_commands_of_the_authors_environment():
     game, state = medical()
-    assert commands.of_actions(state, np.array([1, 2]), TAGS, game) == [
+    assert commands.from_actions(state, np.array([1, 2]), TAGS, game) == [
         Command(STOP, 100),
         Command(MOVE, 101, position=(11.0, 13.0)),
     ]
-    assert commands.of_actions(state, np.array([5, 3]), TAGS, game) == [
+    assert commands.from_actions(state, np.array([5, 3]), TAGS, game) == [
         Command(MOVE, 100, position=(8.0, 10.0)),
         Command(MOVE, 101, position=(11.0, 9.0)),
     ]
-    assert commands.of_actions(state, np.array([7, 8]), TAGS, game) == [
+    assert commands.from_actions(state, np.array([7, 8]), TAGS, game) == [
         Command(ATTACK, 100, target_tag=103),  # the enemy Medivac has tag 1
         Command(HEAL, 101, target_tag=100),
     ]
@@ -39,7 +41,7 @@ def test_actions_become_the_commands_of_the_authors_environment():
 def test_dead_agents_give_no_command():
     game, state = medical()
     dead = table.with_fields(state, health=np.array([0.0, 150.0, 45.0, 150.0], np.float32))
-    assert commands.of_actions(dead, np.array([0, 1]), TAGS, game) == [Command(STOP, 101)]
+    assert commands.from_actions(dead, np.array([0, 1]), TAGS, game) == [Command(STOP, 101)]
 
 
 def test_orders_of_a_script_become_commands():
@@ -51,7 +53,7 @@ def test_orders_of_a_script_become_commands():
         attack_moving=np.array([False, False, True, False]),
         goal_x=np.array([0.0, 1.0, 2.0, 3.0], np.float32),
     )
-    found = commands.of_orders(state, ordered, range(4), TAGS, game)
+    found = commands.from_orders(state, ordered, range(4), TAGS, game)
     assert found == [
         Command(ATTACK, 100, target_tag=102),
         Command(MOVE, 101, position=(1.0, 11.0)),
@@ -63,5 +65,5 @@ def test_orders_of_a_script_become_commands():
 def test_an_attack_move_is_ordered_once():
     game, state = medical()
     moving = table.with_fields(state, attack_moving=np.ones(4, bool), moving=np.ones(4, bool))
-    assert len(commands.of_orders(state, moving, range(2), TAGS, game)) == 2
-    assert commands.of_orders(moving, moving, range(2), TAGS, game) == []
+    assert len(commands.from_orders(state, moving, range(2), TAGS, game)) == 2
+    assert commands.from_orders(moving, moving, range(2), TAGS, game) == []

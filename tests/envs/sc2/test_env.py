@@ -1,3 +1,5 @@
+"""The environment of the real game: its names, options and limits."""
+
 import jax
 import numpy as np
 import pytest

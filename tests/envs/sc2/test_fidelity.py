@@ -1,3 +1,5 @@
+"""Numbers of battles in the game and in the simulator, and their differences."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,3 +1,5 @@
+"""Games in parallel: launched, replaced when they fail, and closed."""
+
 import gc
 import threading
 

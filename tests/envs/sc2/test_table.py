@@ -1,3 +1,5 @@
+"""The unit types of a game as a table of the simulator."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

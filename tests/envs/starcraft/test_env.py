@@ -113,7 +113,7 @@ def test_units_of_any_types_stay_within_their_bounds(rows, seed):
 
 
 @pytest.mark.parametrize("name", ["3-8sz", *(pytest.param(name, marks=pytest.mark.slow) for name in ("3-8csz", "3-8MMM"))])
-def test_units_of_the_papers_task_sets_stay_within_their_bounds(name):  # T28
+def test_units_of_the_papers_task_sets_stay_within_their_bounds(name):
     env = built(name)
     tasks = env.tasks[:: max(1, len(env.tasks) // BATCH)]
     check(env, play(env, tasks, jax.random.split(jax.random.key(0), len(tasks)), 200))
@@ -189,7 +189,7 @@ def test_without_healers_no_action_targets_an_ally():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["3-8sz", "3-8csz", "3-8MMM"])
-def test_a_team_that_only_stops_does_no_damage_and_loses(name):  # T22
+def test_a_team_that_only_stops_does_no_damage_and_loses(name):
     env = built(name)
     tasks = env.tasks[:: len(env.tasks) // 6]
 
@@ -214,7 +214,7 @@ SIZES = [("3-8sz", 39, 14, 38), ("3-8csz", 66, 14, 39), ("3-8MMM", 66, 22, 46)]
 
 
 @pytest.mark.parametrize(("name", "tasks", "actions", "features"), SIZES)
-def test_sizes_are_the_papers(name, tasks, actions, features):  # T27
+def test_sizes_are_the_papers(name, tasks, actions, features):
     env = built(name)
     assert len(env.task_names) == len(env.tasks) == tasks
     assert (env.spec.actions, env.spec.features, env.spec.entities, env.spec.horizon) == (

@@ -14,13 +14,13 @@ def available(now, arena):
 
 
 @pytest.mark.parametrize("unit", ["zealot", "stalker", "marine", "colossus"])
-def test_units_up_to_six_cells_away_are_available_targets_whatever_the_weapon(unit):  # T15
+def test_units_up_to_six_cells_away_are_available_targets_whatever_the_weapon(unit):
     arena = game(1, 3)
     now = place([(unit, 10, 16), ("zealot", 16, 16), ("zealot", 10, 22.001)], arena)
     assert available(now, arena)[0, 6:8].tolist() == [True, False]
 
 
-def test_the_sight_range_is_nine():  # T15
+def test_the_sight_range_is_nine():
     arena = game(1, 3)
     now = place([("zealot", 10, 16), ("zealot", 19, 16), ("zealot", 10, 25.001)], arena)
     assert observe.visible(now, arena).tolist() == [[True, True, False]]
@@ -52,7 +52,7 @@ def test_healers_can_target_allies_on_the_ground_and_others_enemies():
     assert [slots[tag] for tag in np.flatnonzero(allowed[1])] == [4]
 
 
-def test_an_invalid_order_is_ignored_and_the_last_one_stays():  # T16
+def test_an_invalid_order_is_ignored_and_the_last_one_stays():
     arena = game(1, 2)
     now = place([("marauder", 10, 16), ("medivac", 11.5, 16)], arena)
     attack = jnp.array([orders.FIRST_TARGET])

@@ -1,4 +1,4 @@
-"""Rewards and results, worked out by hand; T25 and T26 of docs/fidelity.md."""
+"""Rewards and results, worked out by hand."""
 
 from dataclasses import replace
 

@@ -12,7 +12,7 @@ HOW = f"write KIND:REQUEST:COUNT, such as crash:step:20, where KIND is one of {'
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens, once, at the n-th request of a kind in any game, or in the game of a number.
+    """A fault that happens once, at the n-th request of a kind in any game, or in the game of a number.
 
     crash closes the connection, hang never answers, delay answers later, refuse answers with an error, end ends the game, and
     garbage answers with bytes that are not the protocol.

@@ -74,7 +74,7 @@ class ScriptedStarCraft:
 
 
 class BattleResults(NamedTuple):
-    """How battles ended: `result` as in `reward.RESULT_NAMES`, undecided where the time limit was reached."""
+    """The results of battles: `result` is as in `reward.RESULT_NAMES`, undecided where the time limit was reached."""
 
     result: Int[Array, " battles"]
     length: Int[Array, " battles"]

@@ -1,4 +1,4 @@
-"""Which units can attack or heal which, and how attack-moving units choose their targets."""
+"""Targets: the pairs of units that can attack or heal, and the choice of attack-moving units."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int

@@ -29,7 +29,7 @@ STEP_LENGTHS = {
 
 
 @pytest.mark.parametrize("unit", STEP_LENGTHS)
-def test_a_free_step_has_the_length_of_the_unit_catalog(unit):  # T11
+def test_a_free_step_has_the_length_of_the_unit_catalog(unit):
     arena = game(1, 1)
     now = place([(unit, 10, 16)], arena, moving=[1], goal_x=[10], goal_y=[18])
     later = after(now, arena, STEP)[-1]
@@ -37,7 +37,7 @@ def test_a_free_step_has_the_length_of_the_unit_catalog(unit):  # T11
     assert float(later.x[0]) == 10
 
 
-def test_a_medivac_accelerates():  # T12
+def test_a_medivac_accelerates():
     arena = game(1, 1, replace(scenes.EXACT, acceleration=True))
     now = place([("medivac", 10, 16)], arena, moving=[1], goal_x=[30], goal_y=[16])
     states = after(now, arena, 3 * STEP)

@@ -1,4 +1,4 @@
-"""Game ticks, with numbers worked out by hand from the unit catalog; T1 to T24 are the cases of docs/fidelity.md."""
+"""Game ticks, with numbers worked out by hand from the unit catalog."""
 
 from dataclasses import replace
 
@@ -48,11 +48,11 @@ DUELS = [  # attacker, victim, attacks, ticks from the first to the last
 
 
 @pytest.mark.parametrize(("attacker", "victim", "attacks", "ticks"), DUELS, ids=lambda value: str(value))
-def test_a_kill_takes_this_many_attacks_and_ticks(attacker, victim, attacks, ticks):  # T1-T8
+def test_a_kill_takes_this_many_attacks_and_ticks(attacker, victim, attacks, ticks):
     assert duel(attacker, victim)[:2] == (attacks, ticks)
 
 
-def test_shields_absorb_damage_before_health():  # T2, T5
+def test_shields_absorb_damage_before_health():
     assert duel("marine", "zealot")[2][8] == (0.0, 97.0)
     assert duel("stalker", "stalker")[2][5] == (0.0, 77.0)
 
@@ -68,11 +68,11 @@ def hit(victim: str, damage: list[float], hits: int = 1, rules=SMAC, **given):
     return float(after.health[-1]), float(after.shield[-1])
 
 
-def test_armor_reduces_damage_to_health_but_not_to_shields():  # T9: 20 - 5 - 1 = 14
+def test_armor_reduces_damage_to_health_but_not_to_shields():  # 20 - 5 - 1 = 14
     assert hit("stalker", [20.0], shield=5.0, health=80.0) == (66.0, 0.0)
 
 
-def test_a_hit_does_at_least_half_a_point_of_damage():  # T10
+def test_a_hit_does_at_least_half_a_point_of_damage():
     assert hit("spine_crawler", [5.0], health=300.0) == (297.0, 0.0)
     assert hit("zealot", [1.0], health=100.0, shield=0.0) == (99.5, 0.0)
     assert hit("zealot", [1.0], health=100.0, shield=0.0, rules=scenes.SMACLITE) == (100.0, 0.0)
@@ -88,7 +88,7 @@ def test_damage_of_several_attackers_is_applied_in_sequence():
     assert hit("zealot", [10.0, 0.0, 10.0], health=100.0, shield=50.0) == (100.0, 30.0)
 
 
-def test_a_marine_walks_into_range_and_attacks():  # T13
+def test_a_marine_walks_into_range_and_attacks():
     arena = game(1, 2)
     start = place([("marine", 10, 16), ("marine", 15.9, 16)], arena, target=[1, -1])
     states = after(start, arena, 6)
@@ -99,7 +99,7 @@ def test_a_marine_walks_into_range_and_attacks():  # T13
     assert walked == 2
 
 
-def test_a_zealot_arrives_in_the_fifth_step():  # T14
+def test_a_zealot_arrives_in_the_fifth_step():
     arena = game(1, 2)
     states = after(place([("zealot", 10, 16), ("zealot", 16, 16)], arena, target=[1, -1]), arena, 40)
     first = [float(now.shield[1]) < 50 for now in states].index(True) + 1
@@ -117,7 +117,7 @@ def test_a_unit_whose_target_died_stops_with_its_weapon_ready():
     assert float(states[4].shield[3]) == 50
 
 
-def test_a_medivac_heals_at_its_rate_and_energy_cost():  # T17
+def test_a_medivac_heals_at_its_rate_and_energy_cost():
     arena = game(2, 2)
     now = place([("medivac", 10, 16), ("marine", 12, 16)], arena, target=[1, -1], health=[150, 1])
     states = after(now, arena, 79)
@@ -128,7 +128,7 @@ def test_a_medivac_heals_at_its_rate_and_energy_cost():  # T17
     assert float(states[78].energy[0]) == pytest.approx(38.257, abs=1e-3)
 
 
-def test_a_medivac_runs_out_of_energy():  # T18
+def test_a_medivac_runs_out_of_energy():
     arena = game(2, 2)
     now = place([("medivac", 10, 16), ("marauder", 12, 16)], arena, target=[1, -1], health=[150, 1])
     healed, ticks = 0.0, 0
@@ -149,7 +149,7 @@ def test_a_unit_killed_in_this_tick_is_not_healed():
     assert float(after(now, arena, 2)[-1].health[1]) == 0
 
 
-def test_shields_regenerate_after_ten_seconds():  # T19
+def test_shields_regenerate_after_ten_seconds():
     arena = game(1, 1)
     states = after(place([("zealot", 16, 16)], arena, shield=[0], ticks_since_hit=[0]), arena, 561)
     shield = [0.0] + [float(now.shield[0]) for now in states]
@@ -169,7 +169,7 @@ LINES = [
 @pytest.mark.parametrize("profile", ["smac", "smaclite"])
 @pytest.mark.parametrize("turn", [0.0, 0.7, 2.5])
 @pytest.mark.parametrize(("formation", "spots", "smac", "smaclite"), LINES, ids=[line[0] for line in LINES])
-def test_a_colossus_burns_a_line(formation, spots, smac, smaclite, turn, profile):  # T20
+def test_a_colossus_burns_a_line(formation, spots, smac, smaclite, turn, profile):
     rules = scenes.EXACT if profile == "smac" else SMACLITE_EXACT
     arena = game(2, 2 + len(spots), rules, profile)
     units = [("colossus", 16 - 6 * np.cos(turn), 16 - 6 * np.sin(turn)), ("zealot", 16, 20)]
@@ -184,7 +184,7 @@ def test_a_colossus_burns_a_line(formation, spots, smac, smaclite, turn, profile
     assert (harm[:2] == 0).all()
 
 
-def test_a_baneling_damages_all_enemies_around_it_and_dies():  # T21
+def test_a_baneling_damages_all_enemies_around_it_and_dies():
     arena = game(2, 5)
     units = [("baneling", 16, 16), ("marine", 16, 17), ("marine", 16, 15.2), ("marine", 18.55, 16), ("marine", 13.4, 16)]
     burst = after(place(units, arena, target=[2, -1, -1, -1, -1]), arena, 1)[0]
@@ -192,7 +192,7 @@ def test_a_baneling_damages_all_enemies_around_it_and_dies():  # T21
 
 
 @pytest.mark.parametrize(("victim", "needed"), [("marine", 2), ("zealot", 5), ("zergling", 1)])
-def test_a_kill_takes_this_many_banelings(victim, needed):  # T21
+def test_a_kill_takes_this_many_banelings(victim, needed):
     health, shield = {"marine": (45, 0), "zealot": (100, 50), "zergling": (35, 0)}[victim]
     for count in (needed - 1, needed):
         left = hit(victim, [35.0] * count, health=health, shield=shield)[0] if count else health
@@ -208,7 +208,7 @@ def test_jitter_changes_the_cooldown_by_minus_one_to_two_ticks(jitter, longer):
     assert float(shot.cooldown[0]) == pytest.approx(float(stats.attack_period[0]) + longer)
 
 
-def test_an_enemy_stalker_attacks_at_its_range():  # T23
+def test_an_enemy_stalker_attacks_at_its_range():
     arena = game(1, 2)
     start = place([("stalker", 6, 16), ("stalker", 20, 16)], arena, **ATTACK_MOVE, goal_x=[6, 6], goal_y=[16, 16])
     for now in after(start, arena, 60):
@@ -217,7 +217,7 @@ def test_an_enemy_stalker_attacks_at_its_range():  # T23
     assert 7.06 < float(now.x[1] - now.x[0]) <= 7.25
 
 
-def test_an_enemy_zealot_leaves_its_course_for_a_unit_that_it_notices():  # T23
+def test_an_enemy_zealot_leaves_its_course_for_a_unit_that_it_notices():
     arena = game(1, 2)
     start = place([("stalker", 10, 12.5), ("zealot", 20, 16)], arena, **ATTACK_MOVE, goal_x=[0, 4], goal_y=[0, 16])
     before = start
@@ -229,7 +229,7 @@ def test_an_enemy_zealot_leaves_its_course_for_a_unit_that_it_notices():  # T23
     assert 6.125 - 0.15 <= float(distance) <= 6.125
 
 
-def test_an_enemy_keeps_its_target_while_it_is_in_range():  # T24
+def test_an_enemy_keeps_its_target_while_it_is_in_range():
     arena = game(2, 3)
     start = place(
         [("marine", 10, 16), ("marine", 15.5, 20), ("marine", 15.5, 16)], arena, attack_moving=[0, 0, 1], target=[-1, -1, 0]

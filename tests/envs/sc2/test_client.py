@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refil.envs.sc2 import client as client_module
-from refil.envs.sc2 import connection, process
+from refil.envs.sc2 import process
 from refil.envs.sc2.client import GameClient, Timeouts
 from refil.envs.sc2.peer.faults import Fault
 from refil.envs.sc2.peer.server import Peer
@@ -233,9 +233,20 @@ def test_a_port_that_is_in_use_is_not_fatal(peer, game, monkeypatch):
         busy = [server.getsockname()[1]]
         original = process.free_port
         monkeypatch.setattr(process, "free_port", lambda: busy.pop() if busy else original())
-        monkeypatch.setitem(connection.OPTIONS, "open_timeout", 0.5)
         assert len(game.reset(MARINES)) == 3
     assert game.launches == 2
+
+
+def test_a_game_never_plays_in_another_program_that_has_taken_its_port(peer, game, monkeypatch):
+    with Peer(marines()) as other:
+        ports = [other.port]
+        original = process.free_port
+        monkeypatch.setattr(process, "free_port", lambda: ports.pop() if ports else original())
+        before = len(peer.sessions)
+        assert len(game.reset(MARINES)) == 3
+        assert game.launches == 2
+        assert other.sessions == []  # although it speaks the protocol and listens on the port
+        assert len(peer.sessions) == before + 1
 
 
 def test_a_port_that_stays_in_use_is_named(peer, game, monkeypatch):
@@ -244,7 +255,6 @@ def test_a_port_that_stays_in_use_is_named(peer, game, monkeypatch):
         server.listen()
         port = server.getsockname()[1]
         monkeypatch.setattr(process, "free_port", lambda: port)
-        monkeypatch.setitem(connection.OPTIONS, "open_timeout", 0.5)
         with pytest.raises(GameCrashedError, match=f"cannot listen on port {port}: Address already in use"):
             game.reset(MARINES)
 

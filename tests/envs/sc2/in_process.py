@@ -5,7 +5,7 @@ import numpy as np
 from refil.envs.sc2.config import Config
 from refil.envs.sc2.env import StarCraft2, build
 from refil.envs.sc2.peer.battle import Battle, Simulator
-from refil.envs.sc2.records import GameCrashedError, MapInfo, Units
+from refil.envs.sc2.records import GameCrashedError, MapInfo, Units, no_orders
 from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios
 from refil.envs.starcraft.config import Config as SimulatorConfig
@@ -25,19 +25,24 @@ class InProcess:
         grid = np.ones((32, 32))
         return MapInfo("in process", 0, (0, 0, 32, 32), grid.astype(bool), np.zeros((32, 32), np.float32))
 
-    def reset(self, placements) -> Units:
+    def reset(self, placements, orders=no_orders) -> Units:
         self.resets += 1
         self.battle.kill(self.battle.tags.tolist())
         self.battle.spawn(placements)
-        return self.units()
+        units = self.units()
+        self.give(orders(units))
+        return units
 
     def step(self, commands, ticks) -> Units:
         self.steps += 1
         if self.steps in self.crashes:
             raise GameCrashedError("the test lets it crash")
-        self.results = [self.battle.command(command, commands_enemies=True) for command in commands]
+        self.give(commands)
         self.battle.advance(ticks)
         return self.units()
+
+    def give(self, commands) -> None:
+        self.results = [self.battle.command(command, commands_enemies=True) for command in commands]
 
     def close(self) -> None:
         self.closed = True

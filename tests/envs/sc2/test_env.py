@@ -75,7 +75,7 @@ def games(monkeypatch):
     simulator, made = Simulator(starcraft.build(scenarios.custom("1m"), SimulatorConfig())), []
     simulator.compile()
 
-    def launch(_: object, number: int) -> InProcess:
+    def launch(_: object, __: object, number: int) -> InProcess:
         made.append(InProcess(simulator, number, crashes=(7,) if number == 1 and len(made) < 2 else ()))
         return made[-1]
 

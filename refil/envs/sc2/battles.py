@@ -16,7 +16,7 @@ from refil.envs.starcraft import spawn
 from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
-from refil.hosted import Lost, LostError
+from refil.hosted import Lost, LostError, report
 from refil.types import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -80,6 +80,8 @@ class Battles:
         return commands.of_orders(before, ordered, range(game.num_allies), tags, game)
 
     def _start(self, count: int) -> None:
+        if missing := self.games.missing(count):
+            report(f"launching {missing} game{'s' if missing > 1 else ''}")
         try:
             for info in self.games.start(count):
                 self._check(info)
@@ -88,11 +90,13 @@ class Battles:
 
     def _check(self, info: MapInfo) -> None:
         arena = self.env.game.arena
-        expected = (0, 0, int(arena.size), int(arena.size))
-        if info.playable_area != expected:
-            LOG.warning(
-                "The map's playable area is %s instead of %s; available moves will be wrong.", info.playable_area, expected
-            )
+        size = int(arena.size)
+        if info.playable_area != (0, 0, size, size):
+            area = "The map's playable area is %s instead of %s; available moves will be wrong."
+            LOG.warning(area, info.playable_area, (0, 0, size, size))
+        elif blocked := table.blocked(info.pathing, arena):
+            grid = "%s cells that are open in the simulator cannot be walked on in the map, the first one at %s"
+            LOG.warning(grid, len(blocked), blocked[0])
 
     def _reset(self, number: int, state: State, x: np.ndarray, y: np.ndarray) -> State:
         placements, ordered = table.placements(state, x, y, self.env.game), state

@@ -1,5 +1,8 @@
 """Games in this process, without protocol: the battle behind the peer, as the environment uses a game."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from refil.envs.sc2.config import Config
@@ -9,7 +12,22 @@ from refil.envs.sc2.records import GameCrashedError, MapInfo, Units, no_orders
 from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios
 from refil.envs.starcraft.config import Config as SimulatorConfig
-from refil.envs.starcraft.sim.unit import AIR
+from refil.envs.starcraft.sim.unit import AIR, UnitTable
+
+Change = Callable[[starcraft.StarCraft], starcraft.StarCraft]
+
+
+def with_constants(unit: str, **constants) -> Change:
+    """Return the change of some constants of a unit type."""
+
+    def change(env: starcraft.StarCraft) -> starcraft.StarCraft:
+        table = env.game.table
+        units = [
+            replace(each, **constants) if name == unit else each for name, each in zip(table.names, table.units, strict=True)
+        ]
+        return replace(env, game=replace(env.game, table=UnitTable(table.names, tuple(units))))
+
+    return change
 
 
 class InProcess:
@@ -64,10 +82,15 @@ class InProcess:
         )
 
 
-def environment(name: str, games: int = 4, crashes: dict[int, tuple[int, ...]] | None = None, **options) -> StarCraft2:
-    """Return an environment whose games run in this process; `crashes` are those of some games, by their number."""
+def environment(
+    name: str, games: int = 4, crashes: dict[int, tuple[int, ...]] | None = None, change: Change = lambda env: env, **options
+) -> StarCraft2:
+    """Return an environment whose games run in this process.
+
+    `crashes` are those of some games, by their number, and `change` replaces the simulator behind all games.
+    """
     scenario = scenarios.SCENARIOS.get(name) or scenarios.custom(name)
-    simulator = Simulator(starcraft.build(scenario, SimulatorConfig()))
+    simulator = Simulator(change(starcraft.build(scenario, SimulatorConfig())))
     simulator.compile()  # once, before threads need it
     planned = crashes or {}
     return build(scenario, Config(games=games, **options), lambda number: InProcess(simulator, number, planned.get(number, ())))

@@ -5,16 +5,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import plugins
-from refil.envs.sc2 import install, table
+from refil import plugins, teams
+from refil.envs.sc2 import commands, install, table
 from refil.envs.sc2.config import Config
 from refil.envs.sc2.env import StarCraft2, build, races, with_script
+from refil.envs.sc2.peer import battle as peer_battle
 from refil.envs.sc2.peer import installation, server
 from refil.envs.sc2.peer.server import Peer
 from refil.envs.sc2.peer.session import Session
+from refil.envs.sc2.records import PASSIVE_IDS
 from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios
 from refil.envs.starcraft.config import Config as SimulatorConfig
+from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
 from refil.hosted import LostError
 from refil.nn.utilities import team_policy, team_state
@@ -80,8 +83,11 @@ def play(name: str, env: StarCraft2, player: str, tasks: jax.Array):
         return rollout(with_script(env, orders), no_policy, (), tasks, keys)
     if player == "random":
         return rollout(env, random_policy, (), tasks, keys)
-    setup = config.default(name, "refil").with_options(None, {"size": 16}).build()
-    models = jax.jit(jax.vmap(setup.method.init))(keys)
+    if name in teams.names():
+        models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], teams.load(name).model)
+    else:  # no team ships for it
+        setup = config.default(name, "refil").with_options(None, {"size": 16}).build()
+        models = jax.jit(jax.vmap(setup.method.init))(keys)
     policy, state = team_policy(models, jnp.zeros(1)), team_state(models, tasks.shape[1], env.spec.agents)
     return rollout(env, policy, state, tasks, keys)
 
@@ -142,6 +148,31 @@ def check_visible(visible, truth: State, agents: int) -> None:
         expected = (alive[:agents, None] & alive & (distance <= 9.0)) | itself
         borderline = abs(distance - 9.0) < 1e-5
         np.testing.assert_array_equal(np.asarray(visible[time]) | borderline, expected | borderline)
+
+
+@pytest.mark.parametrize("name", SETS[1:])
+def test_a_battle_of_commands_equals_one_of_actions_bit_by_bit(name):
+    """Random actions until a battle of the largest army of each set is over, without chance in the simulator."""
+    env = starcraft.build(scenarios.SCENARIOS[name], SimulatorConfig(jitter=False))
+    task = max(range(len(env.armies)), key=lambda task: (len(set(env.armies[task])), (env.armies[task] >= 0).sum()))
+    step, available = jax.jit(env.step), jax.jit(env.available_actions)
+    state = jax.jit(env.reset)(env.tasks[task], jax.random.key(3))
+    battle = peer_battle.Battle(peer_battle.Simulator(env), seed=0)
+    battle.state, battle.tags = jax.tree.map(np.array, state), np.arange(1000, 1000 + env.game.num_units, dtype=np.uint64)
+    battle.type_ids[: env.game.num_allies] = PASSIVE_IDS["marine"]  # allies do nothing unless ordered
+    rng, length, ended = np.random.default_rng(0), 0, False
+    while not ended:
+        seen = jax.tree.map(np.asarray, state)
+        actions = np.array([rng.choice(np.flatnonzero(row)) for row in np.asarray(available(state))], np.int32)
+        for command in commands.of_actions(table.with_fields(battle.state, tag=seen.tag), actions, battle.tags, env.game):
+            battle.command(command, commands_enemies=False)
+        battle.advance(TICKS_PER_STEP)
+        state, outcome = step(state, jnp.asarray(actions), jax.random.key(0))
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(battle.state, field), np.asarray(getattr(state, field)), err_msg=field)
+        length, ended = length + 1, bool(outcome.terminated)
+    assert length > 15
+    assert (battle.state.health[battle.state.unit_type >= 0] == 0).any()
 
 
 class Recorded(Session):

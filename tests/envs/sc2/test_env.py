@@ -54,7 +54,7 @@ def test_compiled_programs_refuse_to_play():
 
 
 def test_what_does_not_apply_is_refused_in_a_sentence():
-    with pytest.raises(RefilError, match="sc2:3-8sz plays real games, which are too slow for on-policy training"):
+    with pytest.raises(RefilError, match="sc2:3-8sz plays real games, whole episodes at a time"):
         config.default("sc2:3-8sz", "refil_pqn").build()
     chosen = config.default("sc2:3-8sz", "refil").with_options(compact_checkpoints=True)
     with pytest.raises(RefilError, match="compact_checkpoints simulates episodes again, which sc2:3-8sz cannot do"):

@@ -91,7 +91,7 @@ def games_of_a_peer(name: str, games: int) -> Iterator[StarCraft2]:
     with TemporaryDirectory() as folder, Peer(starcraft.build(scenario, SimulatorConfig())) as peer:
         installation.write(Path(folder), peer.port)
         executable = Path(folder) / "Versions" / "Base0" / install.EXECUTABLE
-        installed = install.Installation(Path(folder), executable, install.MAP, installation.NOTICE)
+        installed = install.Installation(Path(folder), executable, install.MAP, install.NOT_A_MAP)
         timeouts = Timeouts.of_requests(300)  # machines may be busy
         env = sc2.build(scenario, Config(games=games), lambda number: GameClient(installed, number, timeouts))
         yield env

@@ -28,7 +28,7 @@ def test_the_table_marks_differences_and_names_constants(capsys, monkeypatch):
     assert "differs" not in lines["win rate"]
     assert "+9.0 to +11.0" in lines["length"]
     assert "differs" in lines["length"]
-    assert "length: speed and range of the units; Rules.scan_range" in printed
+    assert "length: speed, range, damage and attack_period of the units; Rules.scan_range" in printed
     assert "win rate: " not in printed
 
 

@@ -209,7 +209,7 @@ def test_requests_are_those_of_the_authors_environment_in_their_order(monkeypatc
     create, join = requests[1].create_game, requests[2].join_game
     api, common = (getattr(install.protocol(), name) for name in ("api", "common"))
     assert (create.local_map.map_path, create.realtime, create.random_seed) == (install.MAP, False, 5)
-    assert create.local_map.map_data == installation.NOTICE
+    assert create.local_map.map_data == install.NOT_A_MAP
     player, computer = create.player_setup
     assert player.type == api.Participant
     assert (computer.type, computer.race, computer.difficulty) == (api.Computer, common.Terran, api.VeryHard)

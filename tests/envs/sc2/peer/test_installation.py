@@ -15,7 +15,7 @@ def test_the_client_finds_what_was_written(tmp_path, monkeypatch):
     installation.write(tmp_path, 6000)
     monkeypatch.setenv("SC2PATH", str(tmp_path))
     found = install.find()
-    assert found.map_data == installation.NOTICE
+    assert found.map_data == install.NOT_A_MAP
     assert " 6000 " in found.executable.read_text()
 
 

@@ -77,9 +77,12 @@ def build(scenario: Scenario, config: Config, launch: Launch | None = None) -> S
 def races(env: StarCraft) -> tuple[Race, Race]:
     """Return the race of each team's units in all tasks, or Random where they have several."""
     teams, names = (env.armies[:, : env.game.num_allies], env.armies[:, env.game.num_allies :]), env.game.table.names
-    found = [{RACES[names[unit_type]] for unit_type in np.unique(team[team >= 0])} for team in teams]
-    ally, enemy = (each.pop() if len(each) == 1 else "Random" for each in found)
-    return ally, enemy
+    found: list[set[Race]] = [{RACES[names[unit_type]] for unit_type in np.unique(team[team >= 0])} for team in teams]
+    return _only(found[0]), _only(found[1])
+
+
+def _only(races: set[Race]) -> Race:
+    return next(iter(races)) if len(races) == 1 else "Random"
 
 
 def _launch(config: Config, races: tuple[Race, Race], number: int) -> client.GameClient:

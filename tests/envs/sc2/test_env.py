@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from refil import datasets, plugins
+from refil import datasets, plugins, recording
 from refil.cli import evaluate, record
 from refil.envs import sc2
 from refil.envs.sc2 import env as sc2_env
@@ -101,7 +101,7 @@ def chosen_config(steps: int) -> config.RunConfig:
     return default.with_options({"limit": 10, "games": 2}, sizes, steps=steps, **fast)
 
 
-def test_training_survives_a_crash_and_resumes_and_its_team_plays_elsewhere(games, tmp_path, caplog, capsys):
+def test_training_survives_a_crash_and_resumes_and_its_team_plays_elsewhere(games, tmp_path, caplog, capsys, monkeypatch):
     path = tmp_path / "run"
     first = trainer.train(chosen_config(60), run_dir.create(path, chosen_config(60)))
     assert first.finished
@@ -116,9 +116,9 @@ def test_training_survives_a_crash_and_resumes_and_its_team_plays_elsewhere(game
     assert updates == sorted(updates)
     assert updates[-1] > 4
     assert all(np.isfinite(line["loss"]) for line in again.metrics if line["loss"] is not None)
-    for place, episodes in (("1m", 7), ("sc2:1m", 3)):  # of a team that was trained in the game
-        evaluate.main([str(path), "--env", place, "--episodes", str(episodes), "--json"])
-        assert json.loads(capsys.readouterr().out)["episodes"] == episodes
+    evaluate.main([str(path), "--env", "1m", "--episodes", "7", "--json"])  # a team that was trained in the game
+    assert json.loads(capsys.readouterr().out)["episodes"] == 7
+    monkeypatch.setattr(recording, "CHUNK", 2)
     record.main(["sc2:1m", "--episodes", "2", "--out", str(tmp_path / "data.npz")])
     assert len(datasets.read_dataset(tmp_path / "data.npz")) == 2
     assert max(game.resets for game in games) > 0
@@ -167,6 +167,7 @@ def test_training_survives_hangs_garbage_ends_refusals_and_ports_in_use(monkeypa
     texts = [record.getMessage() for record in caplog.records]
     assert {start: sum(text.startswith(start) for text in texts) for start in LOST} == LOST
     assert len(peer.sessions) == 2 + 4  # every failure in a session costs another one
+    result.setup.env.games.close()
 
 
 @pytest.mark.slow
@@ -179,6 +180,7 @@ def test_training_with_many_games_in_processes_of_their_own(monkeypatch, tmp_pat
         result = trainer.train(chosen, run_dir.create(tmp_path / "run", chosen))
     assert result.finished
     assert len(peer.sessions) == 8
+    result.setup.env.games.close()
     last = result.metrics[-1]
     assert last["env_steps"] >= 600
     assert last["env_steps"] / last["seconds"] > 1  # steps per second, in all

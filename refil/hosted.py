@@ -6,6 +6,8 @@ the environment with all its wrappers. Functions that play in it run as plain Py
 """
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -22,6 +24,7 @@ from refil.types import Env, Outcome, Trajectory
 ATTEMPTS = 3  # how often an episode is tried whose game fails
 LOG = logging.getLogger(__name__)
 Lost = dict[int, Exception]  # episodes that cannot continue, by their number, and why
+_listeners: list[Callable[[str], None]] = []
 
 
 class LostError(RefilError):
@@ -32,7 +35,8 @@ class LostError(RefilError):
 class Host(Protocol):
     """Plays up to `capacity` episodes at once; states are pytrees of NumPy arrays with an axis of episodes.
 
-    An episode whose game fails is lost: `step` says so once, and the episode is not running from then on.
+    If there are more, the numbers of those that are selected or running lie within a block of `capacity` numbers. An episode
+    whose game fails is lost: `step` says so once, and the episode is not running from then on.
     """
 
     capacity: int
@@ -57,6 +61,35 @@ class Host(Protocol):
         ...
 
 
+@contextmanager
+def reporting_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tell a function what hosts are doing, as long as the context is open: launching games, or how many episodes are over."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def report(text: str) -> None:
+    """Say what a host is doing."""
+    for listener in _listeners:
+        listener(text)
+
+
+class _Count:
+    """How many episodes are over."""
+
+    def __init__(self, total: int) -> None:
+        self.over, self.total = 0, total
+
+    def add(self, over: int) -> None:
+        """Count and report episodes that have just ended."""
+        self.over += over
+        if over:
+            report(f"playing: {self.over:,} of {self.total:,} episodes are over")
+
+
 class _Inputs(NamedTuple):
     """Inputs of an episode; leaves have the axes [seeds, envs, ...]."""
 
@@ -76,23 +109,34 @@ def rollout(
     """Play one episode of each task, in batches if there are more than the host can play at once."""
     seeds, envs = tasks.shape
     size = min(envs, max(1, host.capacity // seeds))
-    inputs, batches = _Inputs(policy_state, tasks, keys), []
+    inputs, batches, count = _Inputs(policy_state, tasks, keys), [], _Count(tasks.size)
     for start in range(0, envs, size):
         part = jax.tree.map(lambda leaf, start=start: leaf[:, start : start + size], inputs)
-        batches.append(_play_batch(host, env, policy, part))
+        play = partial(_play, host, env, policy, part, count)
+        batches.append(_play_batch(play, part.tasks.shape, host.capacity))
     return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves, axis=1)), *batches)
 
 
-def _play_batch(host: Host, env: Env, policy: Policy, inputs: _Inputs) -> Trajectory:
+def _play_batch(play: Callable[..., tuple[Trajectory, Lost]], shape: tuple[int, ...], capacity: int) -> Trajectory:
+    """Play episodes at once, or in groups if a single one of every seed is too many."""
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    groups = [numbers // capacity == group for group in range(-(-numbers.size // capacity))]
+    found = _play_group(play, groups[0])
+    for group in groups[1:]:
+        found = jax.tree.map(partial(_select, group), _play_group(play, group), found)
+    return found
+
+
+def _play_group(play: Callable[..., tuple[Trajectory, Lost]], group: Bool[np.ndarray, "seeds envs"]) -> Trajectory:
     """Play episodes at once; those that are lost are played again from the start."""
-    found, lost = _play(host, env, policy, inputs, np.ones(inputs.tasks.shape, bool))
+    found, lost = play(group)
     for _ in range(ATTEMPTS - 1):
         if not lost:
             break
-        again = np.isin(np.arange(inputs.tasks.size), list(lost)).reshape(inputs.tasks.shape)
+        again = np.isin(np.arange(group.size), list(lost)).reshape(group.shape)
         for error in lost.values():
             LOG.warning("An episode was lost and is played again: %s", error)
-        played, lost = _play(host, env, policy, inputs, again)
+        played, lost = play(again)
         found = jax.tree.map(partial(_select, again), played, found)
     if lost:
         raise LostError(f"an episode was lost {ATTEMPTS} times in a row, the last time because {next(iter(lost.values()))}")
@@ -100,7 +144,7 @@ def _play_batch(host: Host, env: Env, policy: Policy, inputs: _Inputs) -> Trajec
 
 
 def _play(
-    host: Host, env: Env, policy: Policy, inputs: _Inputs, selected: Bool[np.ndarray, "seeds envs"]
+    host: Host, env: Env, policy: Policy, inputs: _Inputs, count: _Count, selected: Bool[np.ndarray, "seeds envs"]
 ) -> tuple[Trajectory, Lost]:
     """Play the selected episodes to their ends, and return also which ones were lost."""
     shape, spec = selected.shape, env.spec
@@ -123,9 +167,11 @@ def _play(
         record.add_step(time, actions, outcome, running)
         record.add_states(time + 1, after, running)
         lost |= newly_lost
-        running = running & ~outcome.terminated
+        before, running = running, running & ~outcome.terminated
         running.reshape(-1)[list(newly_lost)] = False
+        count.add(int(before.sum() - running.sum()) - len(newly_lost))
         states = after
+    count.add(int(running.sum()))
     return record.trajectory(tasks, words), lost
 
 

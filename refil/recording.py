@@ -35,7 +35,7 @@ def record(
     """
     memory.check_episodes(env, CHUNK, "the size of the environment", recorded=True)
     models = None if model is None else jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], model)
-    play = devices.jit(partial(_play, env, task))
+    play = devices.program(env, partial(_play, env, task))
     chunks = []
     for number in range(-(-episodes // CHUNK)):
         progress(number * CHUNK)

@@ -85,6 +85,29 @@ def test_more_episodes_than_the_capacity_are_played_in_turns(compiled):
     assert env.host.resets == [4, 4, 2]
 
 
+@pytest.mark.parametrize(("seeds", "capacity"), [(2, 1), (5, 3)])
+def test_no_more_episodes_than_the_capacity_are_played_at_once_however_many_seeds(seeds, capacity):
+    tasks, keys = jnp.zeros((seeds, 2), jnp.int32), jax.random.split(jax.random.key(4), seeds)
+    env = Hosted(GAME, Host(capacity=capacity))
+    played = rollout(env, random_policy, (), tasks, keys)
+    equal(played, jax.jit(lambda keys: rollout(GAME, random_policy, (), tasks, keys))(keys))
+    assert max(env.host.resets) == capacity
+    assert sum(env.host.resets) == 2 * seeds
+    for stepped in env.host.stepped:
+        assert len({number // capacity for number in stepped}) == 1
+
+
+def test_progress_is_reported_by_episodes():
+    texts = []
+    with hosted.reporting_to(texts.append):
+        rollout(Hosted(GAME, Host(capacity=4, losses=[{0}])), random_policy, (), TASKS, KEYS)
+    assert texts[-1] == "playing: 10 of 10 episodes are over"
+    counts = [int(text.split()[1]) for text in texts]
+    assert counts == sorted(set(counts))
+    rollout(Hosted(GAME), random_policy, (), TASKS, KEYS)
+    assert texts[-1] == "playing: 10 of 10 episodes are over"
+
+
 def test_a_lost_episode_is_played_again_with_a_message(compiled, caplog):
     env = Hosted(GAME, Host(losses=[{2, 7}, {7}]))
     with caplog.at_level(logging.WARNING):

@@ -10,6 +10,7 @@ from functools import partial
 
 from refil.cli import _flags, _signals
 from refil.errors import RefilError
+from refil.hosted import LostError
 from refil.storage import loggers
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
@@ -45,7 +46,11 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         bar = stack.enter_context(ProgressBar(config.train.steps))
         again = f"start again with: refil train --resume {shlex.quote(str(run.path))}"
         should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message, again))
-        return trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
+        try:
+            return trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
+        except LostError as error:
+            saved = f"Training until then is saved; {again.replace('start again', 'continue')}"
+            raise RefilError(str(error).replace(trainer.SAVED, saved)) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from refil import settings, stats
+from refil import hosted, settings, stats
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir
@@ -18,6 +18,8 @@ from refil.training.setup import Setup
 if TYPE_CHECKING:
     import numpy as np
 
+    from refil.team import Team
+    from refil.teams.card import Evaluation
     from refil.training.evaluation import EvalResult
 
 TRAINED_ON = "tasks_trained_on"  # name in the JSON of --tasks held-out
@@ -105,22 +107,29 @@ def _evaluate_team(name: str, args: EvaluateArgs) -> None:
 
         team = replace(team, env=transfer.build_env(config, **args.elsewhere))
     about = _held_out(args, team.env.task_names, trained_on)
-    with ProgressBar() as progress:
+    with ProgressBar() as progress, hosted.reporting_to(progress.update):
         progress.phase(f"compiling and playing {args.episodes} episodes{' of every task' if args.by_task else ''}")
         played = api.evaluate(team, episodes=args.episodes, by_task=args.by_task, seed=args.seed)
     if args.json:
         print(json.dumps(asdict(played) | about))
         return
-    on_card = card.task_rates() | ({} if args.elsewhere else {"all tasks": (card.win_rate, card.ci95)})
+    on_card = card.task_rates() | ({"all tasks": (card.win_rate, card.ci95)} if _same_tasks(team, card) else {})
     print(f"{_where(args)}: fresh evaluation, {args.episodes:,} greedy episodes{' of every task' if args.by_task else ''}")
     for line in _note(about):
         print(line)
     print(f"  {'task':<24} win rate   interval         on its card   return   length   won in")
+    if args.env:
+        print(f"  (the rates on its card are those in {config.env.name})")
     ordered = sorted((played.by_task or {}).items(), key=lambda item: -item[1].win_rate)
     for task, row in [*ordered, ("all tasks", played)]:
         known = f"{on_card[task][0]:13.3f}" if task in on_card else f"{'-':>13}"
         rate = f"{row.win_rate:8.3f}   {row.ci95[0]:.3f} to {row.ci95[1]:.3f} {known}"
         print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f} {_steps(row.won_length_mean)}")
+
+
+def _same_tasks(team: "Team", card: "Evaluation") -> bool:
+    """Return whether a team plays the tasks of its card, in the same or in another environment."""
+    return set(team.env.task_names) == set(card.won)
 
 
 def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[str, Any], list[str]]:
@@ -229,7 +238,7 @@ def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = No
     if chosen is not None:
         models = jax.tree.map(lambda leaf: leaf[chosen : chosen + 1], models)
         keys = jax.random.split(key, count + 1)[count:]
-    with ProgressBar() as progress:
+    with ProgressBar() as progress, hosted.reporting_to(progress.update):
         text = f"compiling and playing {episodes:,} episode{'s' if episodes > 1 else ''} per seed on"
         if args.by_task:
             progress.phase(f"{text} each of {len(env.task_names)} tasks")

@@ -12,7 +12,7 @@ from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt, Range
 
 if TYPE_CHECKING:
-    from refil.envs.sc2.fidelity import Point
+    from refil.envs.sc2.fidelity import Constant, Point
 
 HELP = """Compare the simulator with the real StarCraft II: the same scripted battles in both.
 
@@ -20,10 +20,13 @@ HELP = """Compare the simulator with the real StarCraft II: the same scripted ba
 
     refil fidelity 1s_vs_1z --scripts nearest
 
+First, what the game says about each unit type (health, shield, radius, plane) is compared with the simulator's table.
+
 Both play the same armies from the same spawn points with the same scripts. The table has the mean of each number in the game
 and in the simulator, and the mean difference of the same battles with its 95 % interval. Differences whose interval excludes
 zero are marked, and named below with the constants of the simulator that decide them; of twenty true equalities one is marked
-too. Small battles (1m, 1s_vs_1z) tell most about one constant.
+too. Damage is that to the victims of a type, net of what they recover in the same step. Small battles (1m, 1s_vs_1z) tell most
+about one constant.
 
 docs/starcraft2.md says how to install the game."""
 
@@ -52,29 +55,47 @@ def main(arguments: list[str]) -> None:
         raise RefilError(f"--scripts names no script; available: {', '.join(plugins.names(SCRIPTS))}")
     import jax
 
+    from refil import hosted
     from refil.envs.sc2 import fidelity
     from refil.storage.progress import ProgressBar
 
     env, found = module.build(module.Config(games=args.games, build=args.build)), {}
     env.check_ready()
     try:
-        with ProgressBar() as progress:
+        with ProgressBar() as progress, hosted.reporting_to(progress.update):
+            progress.phase("comparing unit types")
+            constants = fidelity.compare_constants(env)
             for number, (script, orders) in enumerate(scripts.items()):
                 progress.phase(f"playing {args.battles} battles of {args.env} with {script} in the game and in the simulator")
                 key = jax.random.fold_in(jax.random.key(args.seed), number)
                 found[script] = fidelity.compare(env, orders, args.battles, key)
     finally:
         env.games.close()
-    print(to_json(args, found)) if args.json else print_tables(args, found)
+    if args.json:
+        print(to_json(args, constants, found))
+        return
+    print_constants(constants)
+    print_tables(args, found)
 
 
-def to_json(args: FidelityArgs, found: "dict[str, list[Point]]") -> str:
+def to_json(args: FidelityArgs, constants: "list[Constant]", found: "dict[str, list[Point]]") -> str:
     """Return the comparison as one JSON object."""
     scripts = {
         script: [asdict(point) | {"differs": point.differs, "constants": point.constants} for point in points]
         for script, points in found.items()
     }
-    return json.dumps({"env": args.env, "battles": args.battles, "seed": args.seed, "scripts": scripts})
+    table = [asdict(constant) | {"differs": constant.differs} for constant in constants]
+    about = {"env": args.env, "battles": args.battles, "seed": args.seed}
+    return json.dumps(about | {"constants": table, "scripts": scripts})
+
+
+def print_constants(constants: "list[Constant]") -> None:
+    """Print which constants of unit types are others in the game."""
+    wrong = [constant for constant in constants if constant.differs]
+    for constant in wrong:
+        print(f"differs: {constant.name} is {constant.game:g} in the game and {constant.simulator:g} in the simulator")
+    if not wrong:
+        print(f"{len(constants)} constants of unit types (health, shield, radius, plane) are the same in the game.")
 
 
 def print_tables(args: FidelityArgs, found: "dict[str, list[Point]]") -> None:

@@ -30,11 +30,11 @@ class RecordArgs:
 def main(arguments: list[str]) -> None:
     """Play episodes and write them to one file."""
     args = settings.from_command_line(RecordArgs, arguments, "refil record", __doc__)
-    from refil import datasets
+    from refil import datasets, hosted
     from refil.storage.progress import ProgressBar
 
     datasets.check_path(args.out)
-    with ProgressBar() as progress:
+    with ProgressBar() as progress, hosted.reporting_to(progress.update):
         progress.phase("compiling")
 
         def show(done: int) -> None:

@@ -30,7 +30,8 @@ class PeerArgs:
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
     port: NonNegativeInt = 0  # Port to serve on (0: a free one)
-    # Fault as KIND:REQUEST:COUNT, such as crash:step:20, where KIND is crash, hang, delay, refuse, end or garbage; repeatable
+    # Fault as KIND:REQUEST:COUNT:GAME:SECONDS, such as crash:step:20 or delay:step:20:any:1.5, where KIND is crash, hang,
+    # delay, refuse, end or garbage, and GAME is any or a number from 0 on; parts left out are step:1:any:1; repeatable
     fault: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
 
 

@@ -167,9 +167,11 @@ def _summary(run: RunDir) -> list[str]:
     first = np.mean([points[0, 1] for points in by_seed.values()])
     finals = np.array([stats.final(points) for points in by_seed.values()])
     seconds = max(line["seconds"] for line in lines)
+    speed = config.train.steps * len(finals) / max(seconds, 1e-3)
     seeds = f"{len(finals)} seed{'s' if len(finals) > 1 else ''}"
+    took = f"{config.train.steps:,} steps each, {seconds:.0f} s ({speed:,.0f} steps/s in all)"
     text = [
-        f"{config.method.name} on {config.env.name}: {seeds}, {config.train.steps:,} steps each, {seconds:.0f} s.",
+        f"{config.method.name} on {config.env.name}: {seeds}, {took}.",
         f"Final win rate of the greedy policy ({stats.FINAL_MEANING}): {finals.mean():.0%}; first evaluation: {first:.0%}.",
     ]
     if (spread := stats.spread(finals, (0.0, 1.0))) is not None:

@@ -26,10 +26,10 @@ from refil.lab.battle import Battle, Played
 from refil.lab.commanders import ENGINE, Scripted
 from refil.lab.guard import Guard, complaint, reply
 from refil.lab.roster import Roster
-from refil.settings import LARGEST
+from refil.settings import MAX_INT
 from refil.viewer.encode import Clip, encode_clip
 
-LONGEST = 500  # characters of a sentence on the page
+MAX_LENGTH = 500  # characters of a sentence on the page
 KEPT = 12  # battles whose teams can still be inspected
 TICKS_PER_SECOND = 16.0
 WINNERS = {reward.WON: "allies won", reward.LOST: "enemies won", reward.BOTH_DEAD: "both dead", reward.UNDECIDED: "time is up"}
@@ -149,7 +149,7 @@ def _route(answer: Answer) -> Callable[[Request], Any]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH]}..."
 
 
 def _list(asked: dict[str, Any], name: str) -> list[Any]:
@@ -166,6 +166,6 @@ def _check_number(units: list[Any]) -> None:
 
 def _seed(asked: dict[str, Any]) -> int:
     seed = asked.get("seed")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST:
-        raise RefilError(f"the seed must be a whole number from 0 to {LARGEST:,}, not {seed!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_INT:
+        raise RefilError(f"the seed must be a whole number from 0 to {MAX_INT:,}, not {seed!r}")
     return seed

@@ -27,6 +27,7 @@ from refil.training import counters, devices, evaluation, flags
 from refil.training.config import RunConfig
 from refil.training.setup import EVALUATE, Setup
 
+SAVED = "Training until then is saved; resume=True continues it"
 Line = dict[str, Any]
 Logger = Callable[[Line], None]
 
@@ -118,8 +119,8 @@ class Trainer:
         self.finish_saving()
         self.save(state)
         self.finish_saving()
-        if failure:  # training so far is saved
-            raise failure
+        if failure:
+            raise failure if self.run_dir is None else LostError(f"{failure}. {SAVED}") from failure
         return self.result(state)
 
     def finished(self, state: Any) -> bool:

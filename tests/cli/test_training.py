@@ -9,13 +9,26 @@ from collections.abc import Callable
 import pytest
 
 from refil.cli import _signals
-from refil.cli._training import graceful_shutdown
+from refil.cli._training import graceful_shutdown, run_training
 from refil.envs import group_matching
+from refil.errors import RefilError
+from refil.hosted import LostError
 from refil.storage import run_dir
-from refil.training import flags
+from refil.training import flags, trainer
 from tests.tiny_runs import small
 
 SMALL = ["group_matching", "--precision", "tf32", "--deterministic"]
+
+
+def test_a_run_whose_game_fails_says_how_to_continue_on_the_command_line(monkeypatch, tmp_path):
+    run = run_dir.create(tmp_path / "run", small())
+
+    def fail(*_, **__):
+        raise LostError(f"an episode was lost. {trainer.SAVED}")
+
+    monkeypatch.setattr(trainer, "train", fail)
+    with pytest.raises(RefilError, match=r"saved; continue with: refil train --resume .*/run$"):
+        run_training(run.config, run, resume=False)
 
 
 class Stopped:

@@ -11,12 +11,12 @@ from jaxtyping import Bool, Int, UInt32, UInt64
 
 from refil.envs.sc2 import commands, table
 from refil.envs.sc2.games import Games
-from refil.envs.sc2.records import Command, GameError, MapInfo
+from refil.envs.sc2.records import Command, Game, GameError, MapInfo, Units
 from refil.envs.starcraft import spawn
 from refil.envs.starcraft.env import StarCraft
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
-from refil.hosted import Lost, LostError
+from refil.hosted import Lost, LostError, report
 from refil.types import Outcome
 
 LOG = logging.getLogger(__name__)
@@ -26,12 +26,12 @@ ScriptPolicy = Callable[[State, np.ndarray, np.ndarray], State]  # (states, acti
 class Battles:
     """Plays episodes of a StarCraft environment in the game; see `refil.hosted.Host`.
 
-    Enemies get the order of the authors' environment with the first step of a battle: attack-move to where the allies are.
+    Enemies get the order of the authors' environment when a battle starts: attack-move to where the allies are.
     """
 
     def __init__(self, env: StarCraft, games: Games, script: ScriptPolicy | None = None) -> None:
         self.env, self.games, self.script, self.capacity = env, games, script, games.capacity
-        self.tags: dict[int, UInt64[np.ndarray, " units"]] = {}  # tag of the unit in each slot, by the number of the game
+        self.tags: dict[int, UInt64[np.ndarray, " units"]] = {}  # tag of the unit in each slot, by the number of the episode
 
     def reset(
         self,
@@ -40,15 +40,14 @@ class Battles:
         selected: Bool[np.ndarray, " episodes"],
     ) -> State:
         """Spawn the armies of the selected episodes, and return the states in which the enemies have their first order."""
-        for info in self.games.start(len(tasks)):
-            self._check(info)
+        self._start(min(len(tasks), self.capacity))
         states, x, y = jax.tree.map(np.asarray, self._spawn(self.env.armies[tasks], keys))
         numbers = np.flatnonzero(selected).tolist()
         starts = self.games.map(lambda number: self._reset(number, table.one(states, number), x[number], y[number]), numbers)
         found = [table.one(states, number) for number in range(len(tasks))]
         for number, state in zip(numbers, starts, strict=True):
             found[number] = state
-        return jax.tree.map(np.array, self._order_enemies(table.stack(found)))
+        return table.stack(found)
 
     def step(
         self,
@@ -77,34 +76,52 @@ class Battles:
     def _commands(self, number: int, before: State, ordered: State, actions: np.ndarray) -> list[Command]:
         game, tags = self.env.game, self.tags[number]
         if self.script is None:
-            found = commands.from_actions(before, actions, tags, game)
-        else:
-            found = commands.from_orders(before, ordered, range(game.num_allies), tags, game)
-        if before.time == 0:
-            idle = table.with_fields(before, attack_moving=np.zeros_like(before.attack_moving))
-            found += commands.from_orders(idle, before, range(game.num_allies, game.num_units), tags, game)
-        return found
+            return commands.from_actions(before, actions, tags, game)
+        return commands.from_orders(before, ordered, range(game.num_allies), tags, game)
+
+    def _start(self, count: int) -> None:
+        if missing := self.games.missing(count):
+            report(f"launching {missing} game{'s' if missing > 1 else ''}")
+        try:
+            for info in self.games.start(count):
+                self._check(info)
+        except GameError as error:
+            raise LostError(f"a game cannot start: {error}") from error
 
     def _check(self, info: MapInfo) -> None:
         arena = self.env.game.arena
-        expected = (0, 0, int(arena.size), int(arena.size))
-        if info.playable_area != expected:
-            LOG.warning(
-                "The map's playable area is %s instead of %s; available moves will be wrong.", info.playable_area, expected
-            )
+        size = int(arena.size)
+        if info.playable_area != (0, 0, size, size):
+            area = "The map's playable area is %s instead of %s; available moves will be wrong."
+            LOG.warning(area, info.playable_area, (0, 0, size, size))
+        elif blocked := table.blocked(info.pathing, arena):
+            grid = "%s cells that are open in the simulator cannot be walked on in the map, the first one at %s"
+            LOG.warning(grid, len(blocked), blocked[0])
 
     def _reset(self, number: int, state: State, x: np.ndarray, y: np.ndarray) -> State:
-        placements = table.placements(state, x, y, self.env.game)
+        placements, ordered = table.placements(state, x, y, self.env.game), state
+
+        def orders(units: Units) -> list[Command]:
+            nonlocal ordered
+            tags = self.tags[number] = table.assign_slots(state, units, self.env.game)
+            idle = table.read(state, units, tags)
+            ordered = jax.tree.map(np.array, self._order_enemies(idle))
+            enemies = range(self.env.game.num_allies, self.env.game.num_units)
+            return commands.joined(commands.from_orders(idle, ordered, enemies, tags, self.env.game))
+
         try:
-            units = self.games[number].reset(placements)
-            self.tags[number] = table.assign_slots(state, units, self.env.game)
+            self._game(number).reset(placements, orders)
         except GameError as error:  # the game has been launched several times
             raise LostError(f"a battle cannot start: {error}") from error
-        return table.read(state, units, self.tags[number])
+        return ordered
+
+    def _game(self, number: int) -> Game:
+        """Return the game of an episode; at most `capacity` consecutive episodes are played at once."""
+        return self.games[number % self.capacity]
 
     def _step(self, number: int, orders: list[Command], state: State) -> State | GameError:
         try:
-            units = self.games[number].step(orders, TICKS_PER_STEP)
+            units = self._game(number).step(orders, TICKS_PER_STEP)
         except GameError as error:
             return error
         return table.read(state, units, self.tags[number])
@@ -124,7 +141,7 @@ class Battles:
     @cached_property
     def _order_enemies(self) -> Callable[[State], State]:
         game = self.env.game
-        return jax.jit(jax.vmap(lambda state: spawn.attack_move(state, game, game.is_enemy)))
+        return jax.jit(lambda state: spawn.attack_move(state, game, game.is_enemy))
 
     @cached_property
     def _outcome(self) -> Callable[[State, State], Outcome]:

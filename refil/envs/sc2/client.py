@@ -1,5 +1,6 @@
 """One game of StarCraft II in a process of its own, launched again whenever it fails."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,22 @@ from refil.envs.sc2 import install, messages
 from refil.envs.sc2.connection import Connection
 from refil.envs.sc2.install import Installation
 from refil.envs.sc2.process import GameProcess
-from refil.envs.sc2.records import ALLY, Command, GameEndedError, GameError, GameRefusedError, MapInfo, Placement, Units
+from refil.envs.sc2.records import (
+    ALLY,
+    Command,
+    FirstOrders,
+    GameEndedError,
+    GameError,
+    GameRefusedError,
+    GameSetupError,
+    MapInfo,
+    Placement,
+    Race,
+    Units,
+    no_orders,
+)
 
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LAST_TICK = 2**19  # a game ends there
@@ -18,6 +33,10 @@ RESERVE = 2**13  # ticks kept for one more battle of 1,000 steps
 LAUNCHES = 3  # attempts before an error is final
 ROUNDS = 20  # steps to wait for units to disappear or to appear
 TICKS_TO_SPAWN, TICKS_TO_CONTROL = 2, 4  # as in the authors' environment
+SEEDS_APART = 10_000  # between the random seeds of a game's launches; more games than run at once
+# Results of commands that are no surprise: actions are available whatever the weapon can hit, as for a Marauder at a Medivac.
+EXPECTED = ("Success", "CantTargetThatUnit", "CantTargetAirUnits", "MustTargetGroundUnits", "CantTargetFlyers")
+_warned: set[str] = set()  # results of commands that this process has warned of
 
 
 @dataclass(frozen=True)
@@ -28,12 +47,23 @@ class Timeouts:
     load: float = 120.0  # until it has loaded the map
     request: float = 30.0  # until it answers any other request
 
+    @classmethod
+    def of_requests(cls, seconds: int) -> "Timeouts":
+        """Return the timeouts that belong to one of ordinary requests: launching and loading may take four times as long."""
+        return cls(4.0 * seconds, 4.0 * seconds, float(seconds))
+
 
 class GameClient:
     """Plays battles in one game; see `refil.envs.sc2.records.Game`. Games are independent of each other and of threads."""
 
-    def __init__(self, installation: Installation, seed: int = 0, timeouts: Timeouts | None = None) -> None:
-        self._installation = installation
+    def __init__(
+        self,
+        installation: Installation,
+        seed: int = 0,
+        timeouts: Timeouts | None = None,
+        races: tuple[Race, Race] = ("Random", "Random"),  # of the player and of the computer
+    ) -> None:
+        self._installation, self._races = installation, races
         self._seed = seed
         self.timeouts = timeouts or Timeouts()
         self._protocol = install.protocol()
@@ -42,6 +72,7 @@ class GameClient:
         self._map: MapInfo | None = None
         self._units: Units | None = None
         self.launches = 0  # how often the game was launched
+        self.refused: Counter[str] = Counter()  # results of commands that are not expected, by their names in the protocol
 
     def start(self) -> MapInfo:
         """Launch the game and return the map; a game that runs only returns it."""
@@ -49,8 +80,8 @@ class GameClient:
             return self._with_relaunch(lambda: self._launch())
         return self._map
 
-    def reset(self, placements: Sequence[Placement]) -> Units:
-        """Kill all units, spawn exactly these, take control of the enemies, and return the units."""
+    def reset(self, placements: Sequence[Placement], orders: FirstOrders = no_orders) -> Units:
+        """Kill all units, spawn exactly these, take control of the enemies, give the first orders, and return the units."""
         if self._units is not None and self._units.tick > LAST_TICK - RESERVE:
             self.close()
 
@@ -59,16 +90,16 @@ class GameClient:
             self._clear()
             self._spawn(placements)
             self._debug([messages.control_enemy()])
-            return self._advance(TICKS_TO_CONTROL)
+            units = self._advance(TICKS_TO_CONTROL)
+            self._act(orders(units))
+            return units
 
         return self._with_relaunch(attempt)
 
     def step(self, commands: Sequence[Command], ticks: int) -> Units:
         """Give the commands, simulate this many ticks, and return the units."""
         try:
-            if commands:
-                actions = [messages.unit_command(command) for command in commands]
-                self._request(action=self._protocol.api.RequestAction(actions=actions))
+            self._act(commands)
             return self._advance(ticks)
         except GameError:
             self._kill()
@@ -84,10 +115,11 @@ class GameClient:
         for attempt in range(1, LAUNCHES + 1):
             try:
                 return play()
-            except GameError:
+            except GameError as error:
                 self._kill()
-                if attempt == LAUNCHES:
+                if attempt == LAUNCHES or isinstance(error, GameSetupError):
                     raise
+                LOG.warning("A game failed before a battle and is launched again (%s of %s): %s", attempt, LAUNCHES - 1, error)
             except BaseException:
                 self._kill()
                 raise
@@ -112,30 +144,30 @@ class GameClient:
         return self._map
 
     def _create(self) -> None:
-        api, common = self._protocol.api, self._protocol.common
+        api, common, computer = self._protocol.api, self._protocol.common, self._races[1]
         create = api.RequestCreateGame(
             local_map=api.LocalMap(map_path=self._installation.map_path, map_data=self._installation.map_data),
             player_setup=[
                 api.PlayerSetup(type=api.Participant),
-                api.PlayerSetup(type=api.Computer, race=common.Random, difficulty=api.VeryHard),
+                api.PlayerSetup(type=api.Computer, race=common.Race.Value(computer), difficulty=api.VeryHard),
             ],
             realtime=False,
-            random_seed=self._seed + self.launches - 1,  # another sequence after each launch
+            random_seed=(self._seed + SEEDS_APART * (self.launches - 1)) % 2**32,  # another one after each launch
         )
         answer = self._request(self.timeouts.load, create_game=create)
         if answer.HasField("error"):
             reason = api.ResponseCreateGame.Error.Name(answer.error)
             detail = f" ({answer.error_details})" if answer.error_details else ""
-            raise GameRefusedError(f"StarCraft II cannot play {self._installation.map_path}: {reason}{detail}")
+            raise GameSetupError(f"StarCraft II cannot play {self._installation.map_path}: {reason}{detail}")
 
     def _join(self) -> None:
-        api = self._protocol.api
-        join = api.RequestJoinGame(race=self._protocol.common.Random, options=api.InterfaceOptions(raw=True, score=False))
+        api, race = self._protocol.api, self._protocol.common.Race.Value(self._races[0])
+        join = api.RequestJoinGame(race=race, options=api.InterfaceOptions(raw=True, score=False))
         answer = self._request(self.timeouts.load, join_game=join)
         if answer.HasField("error"):
             raise GameRefusedError(f"StarCraft II lets nobody join: {api.ResponseJoinGame.Error.Name(answer.error)}")
         if answer.player_id != ALLY:
-            raise GameRefusedError(f"the player has number {answer.player_id} in {self._installation.map_path}, not {ALLY}")
+            raise GameSetupError(f"the player has number {answer.player_id} in {self._installation.map_path}, not {ALLY}")
 
     def _clear(self) -> None:
         units = self._observe()
@@ -157,12 +189,27 @@ class GameClient:
                 return
         missing, surplus = dict(wanted - found), dict(found - wanted)
         message = f"StarCraft II did not spawn the units that were placed: missing {missing}, surplus {surplus} (type, owner)"
-        raise GameRefusedError(f"{message}; does {self._installation.map_path} have these unit types?")
+        unknown = {type_id for type_id, _ in wanted} - {type_id for type_id, _ in found}
+        kind = GameSetupError if unknown else GameRefusedError  # without any unit of a type, another launch does not help
+        raise kind(f"{message}; does {self._installation.map_path} have these unit types?")
 
     def _advance(self, ticks: int) -> Units:
         if ticks:
             self._request(step=self._protocol.api.RequestStep(count=ticks))
         return self._observe()
+
+    def _act(self, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        actions = [messages.unit_command(command) for command in commands]
+        answer = self._request(action=self._protocol.api.RequestAction(actions=actions))
+        for command, result in zip(commands, answer.result, strict=False):
+            name = messages.result_name(result)
+            if name not in EXPECTED:
+                self.refused[name] += 1
+                if name not in _warned:
+                    _warned.add(name)
+                    LOG.warning("StarCraft II refused a command: %s to %s; further ones are only counted", name, command)
 
     def _observe(self) -> Units:
         answer = self._request(observation=self._protocol.api.RequestObservation())

@@ -68,13 +68,13 @@ class Connection:
         while True:
             if self._process.exit_code() is not None:
                 raise self._crash(f"before it opened port {self._process.port}")
-            try:
-                return self._open.enter_context(self._protocol.connect(url, **OPTIONS))
-            except (OSError, self._protocol.WebSocketException) as error:  # it opens its port after some seconds
-                if time.monotonic() > deadline:
-                    message = f"StarCraft II did not open port {self._process.port} within {timeout:g} s"
-                    raise GameTimeoutError(f"{message}; {self._process.last_lines()}") from error
-                time.sleep(RETRY)
+            if self._process.listens():  # another program may have taken the port in the meantime
+                with suppress(OSError, self._protocol.WebSocketException):  # it opens its port after some seconds
+                    return self._open.enter_context(self._protocol.connect(url, **OPTIONS))
+            if time.monotonic() > deadline:
+                message = f"StarCraft II did not open port {self._process.port} within {timeout:g} s"
+                raise GameTimeoutError(f"{message}; {self._process.last_lines()}")
+            time.sleep(RETRY)
 
     def _crash(self, when: str) -> GameCrashedError:
         code = self._process.exit_code(SECONDS_TO_REPORT)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
@@ -14,6 +15,7 @@ from refil.envs.sc2 import client, install
 from refil.envs.sc2.battles import Battles, scripted
 from refil.envs.sc2.config import Config
 from refil.envs.sc2.games import Games, Launch
+from refil.envs.sc2.records import RACES, Race
 from refil.envs.starcraft import config as simulator
 from refil.envs.starcraft import env as starcraft_env
 from refil.envs.starcraft.env import StarCraft
@@ -24,7 +26,7 @@ from refil.rollout import Policy
 from refil.types import Env, Outcome, Trajectory
 from refil.wrappers import EnvWrapper
 
-OWN = ("games", "build", "game_seed")  # options that the simulator does not have
+OWN = ("games", "build", "game_seed", "timeout")  # options that the simulator does not have
 ONLY_HOSTED = "the real StarCraft II cannot run inside a compiled program; train, evaluate and watch step it instead"
 
 
@@ -71,11 +73,23 @@ def build(scenario: Scenario, config: Config, launch: Launch | None = None) -> S
         raise RefilError(f"the real game's units have fixed stats; {', '.join(scenario.vary)} vary in the simulator only")
     shared = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in OWN}
     env = starcraft_env.build(scenario, simulator.Config(**shared))
-    return StarCraft2(env, Battles(env, Games(launch or partial(_launch, config), config.games)))
+    return StarCraft2(env, Battles(env, Games(launch or partial(_launch, config, races(env)), config.games)))
 
 
-def _launch(config: Config, number: int) -> client.GameClient:
-    return client.GameClient(install.find(config.build), config.game_seed + number)
+def races(env: StarCraft) -> tuple[Race, Race]:
+    """Return the race of each team's units in all tasks, or Random where they have several."""
+    teams, names = (env.armies[:, : env.game.num_allies], env.armies[:, env.game.num_allies :]), env.game.table.names
+    found: list[set[Race]] = [{RACES[names[unit_type]] for unit_type in np.unique(team[team >= 0])} for team in teams]
+    return _only(found[0]), _only(found[1])
+
+
+def _only(races: set[Race]) -> Race:
+    return next(iter(races)) if len(races) == 1 else "Random"
+
+
+def _launch(config: Config, races: tuple[Race, Race], number: int) -> client.GameClient:
+    timeouts = client.Timeouts.of_requests(config.timeout)
+    return client.GameClient(install.find(config.build), config.game_seed + number, timeouts, races)
 
 
 def _only_shapes(function: Callable[..., PyTree], *arguments: Any) -> PyTree:

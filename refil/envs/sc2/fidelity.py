@@ -10,17 +10,22 @@ import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
 from refil import rollout, stats
+from refil.envs.sc2 import table
 from refil.envs.sc2.env import StarCraft2, with_script
+from refil.envs.sc2.records import ALLY, Units
+from refil.envs.starcraft import spawn
 from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
 from refil.envs.starcraft.sim.state import Game, State
+from refil.envs.starcraft.sim.unit import AIR
 from refil.types import Trajectory
 
 MIN_BATTLES = stats.MIN_SEEDS  # fewer have no interval
+TOLERANCE = 1e-4  # of constants, which the game sends as float32
 FRACTION, AMOUNT = (0.0, 1.0), (0.0, float("inf"))  # bounds of values
 # Which constants of the simulator decide a point, by the beginning of its name
 CONSTANTS = {
     "win rate": "a consequence of the points below it",
-    "length": "speed and range of the units; Rules.scan_range, Rules.max_turn and Rules.idle_push",
+    "length": "speed, range, damage and attack_period of the units; Rules.scan_range, Rules.max_turn and Rules.idle_push",
     "ally health left": "a consequence of the damage below it",
     "enemy health left": "a consequence of the damage below it",
     "damage": "damage, bonus_damage, attack_period and range of its opponents; armor and max_shield of the type itself",
@@ -61,6 +66,52 @@ class Point:
         return next(text for start, text in CONSTANTS.items() if self.name.startswith(start))
 
 
+@dataclass(frozen=True)
+class Constant:
+    """One number of a unit type, which one observation of the game shows."""
+
+    name: str
+    game: float
+    simulator: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether they are different numbers."""
+        return abs(self.game - self.simulator) > TOLERANCE
+
+
+def compare_constants(env: StarCraft2) -> list[Constant]:
+    """Spawn units of every type and team in the game, and compare what it says about their types with the simulator's table."""
+    env.games.start(1)
+    found: dict[str, Constant] = {}
+    game, known = env.env.game, set()
+    for army in env.env.armies:
+        kinds = {(slot < game.num_allies, int(unit_type)) for slot, unit_type in enumerate(army) if unit_type >= 0}
+        if not kinds <= known:
+            known |= kinds
+            state = jax.tree.map(np.asarray, spawn.spawn(jax.numpy.asarray(army), jax.random.key(0), game))
+            units = env.games[0].reset(table.placements(state, state.x, state.y, game))
+            tags = table.assign_slots(state, units, game)
+            found |= {each.name: each for each in _constants(state, units, table.rows_of(units, tags), game)}
+    return list(found.values())
+
+
+def _constants(state: State, units: Units, rows: np.ndarray, game: Game) -> list[Constant]:
+    found = []
+    for slot in np.flatnonzero(state.unit_type >= 0).tolist():
+        number, row = int(state.unit_type[slot]), rows[slot]
+        unit, team = game.table.units[number], "ally" if units.owner[row] == ALLY else "enemy"
+        pairs = {
+            "max_health": (units.health_max[row], unit.max_health),
+            "max_shield": (units.shield_max[row], unit.max_shield),
+            "radius": (units.radius[row], unit.radius),
+            "plane is air": (units.flying[row], unit.plane == AIR),
+        }
+        of_type = f"of {team} {game.table.names[number]}s"
+        found += [Constant(f"{name} {of_type}", float(seen), float(own)) for name, (seen, own) in pairs.items()]
+    return found
+
+
 def compare(env: StarCraft2, script: Callable[..., State], battles: int, key: PRNGKeyArray) -> list[Point]:
     """Play the same battles in the game and in the simulator, with allies that follow a script, and compare them."""
     keys, simulated = key[None], ScriptedStarCraft(env.env, script)
@@ -71,7 +122,11 @@ def compare(env: StarCraft2, script: Callable[..., State], battles: int, key: PR
 
 
 def measure(played: Trajectory, game: Game) -> dict[str, Values]:
-    """Return the numbers of battles, which are the first axis of the trajectories; damage counts health and shield."""
+    """Return the numbers of battles, which are the first axis of the trajectories.
+
+    Damage counts health and shield, by the type of the victim, as net loss within a step: what is healed or regenerated in the
+    same step is subtracted.
+    """
     states, length = played.states, np.asarray(played.valid).sum(axis=1)
     unit_type = np.asarray(states.unit_type)[:, 0]
     hit_points = np.asarray(states.health + states.shield, np.float64)

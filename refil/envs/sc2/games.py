@@ -25,6 +25,10 @@ class Games:
     def __getitem__(self, number: int) -> Game:
         return self._games[number]
 
+    def missing(self, count: int) -> int:
+        """Return how many games there are too few."""
+        return max(0, count - len(self._games))
+
     def start(self, count: int) -> list[MapInfo]:
         """Launch games until there are this many, in parallel; return the maps of those launched now."""
         fresh = [self.launch(number) for number in range(len(self._games), count)]

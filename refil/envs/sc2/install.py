@@ -1,7 +1,10 @@
 """Find the game's executable and its map below the folder that SC2PATH names."""
 
+import hashlib
+import logging
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +13,9 @@ from refil.envs.sc2.records import InstallError
 DEFAULT_ROOT = "~/StarCraftII"  # where the Linux package is usually unpacked
 EXECUTABLE = "SC2_x64"
 MAP = "SMAC_Maps/empty_passive.SC2Map"
+MAP_SHA256 = "ce199420732acd50fed831dc21e971e747f054aebf98912452add5fbdbbb0ce2"  # of the authors' repository
+NOT_A_MAP = b"This is not a map: a peer of refil stands in for the game."
+LOG = logging.getLogger(__name__)
 GUIDE = "docs/starcraft2.md says how to install it"
 
 
@@ -27,6 +33,8 @@ def find(build: int | None = None, map_path: str = MAP) -> Installation:
     """Return the files of a build of the game (75689 is version 4.10), or of the newest one installed."""
     root = find_root()
     map_data = _read_map(root, map_path)
+    if map_path == MAP and map_data != NOT_A_MAP:
+        _check_map(root, hashlib.sha256(map_data).hexdigest())
     return Installation(root, _find_executable(root, build), map_path, map_data)
 
 
@@ -75,6 +83,14 @@ def _find_executable(root: Path, build: int | None) -> Path:
     if not os.access(executable, os.X_OK):
         raise InstallError(f"{executable} is not executable; chmod +x makes it so")
     return executable
+
+
+@cache
+def _check_map(root: Path, sha256: str) -> None:
+    """Warn, once in a process, of a map that is not the authors'."""
+    if sha256 != MAP_SHA256:
+        text = "%s is not the map of the authors' repository: its SHA-256 is %s instead of %s; battles may differ."
+        LOG.warning(text, root / "Maps" / MAP, sha256, MAP_SHA256)
 
 
 def _read_map(root: Path, map_path: str) -> bytes:

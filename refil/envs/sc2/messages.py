@@ -59,12 +59,18 @@ def _image(image: Any) -> Float32[np.ndarray, "x y"]:
 def unit_command(command: Command) -> Any:
     """Return the action that gives a command."""
     protocol = install.protocol()
-    action = protocol.raw.ActionRawUnitCommand(ability_id=command.ability_id, unit_tags=[command.tag])
+    action = protocol.raw.ActionRawUnitCommand(ability_id=command.ability_id, unit_tags=command.tags, queue_command=False)
     if command.target_tag is not None:
         action.target_unit_tag = command.target_tag
     elif command.position is not None:
         action.target_world_space_pos.x, action.target_world_space_pos.y = command.position
     return protocol.api.Action(action_raw=protocol.raw.ActionRaw(unit_command=action))
+
+
+def result_name(result: int) -> str:
+    """Return the protocol's name for the result of a command."""
+    names = install.protocol().error.ActionResult
+    return names.Name(result) if result in names.values() else f"result {result}"
 
 
 def create_units(placements: Sequence[Placement]) -> list[Any]:

@@ -3,9 +3,9 @@
 Nothing here needs the game's protocol, so that code for the environment imports this file alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int, UInt64
@@ -14,6 +14,7 @@ from refil.errors import RefilError
 
 ALLY, ENEMY = 1, 2  # owners
 
+Race = Literal["Random", "Terran", "Zerg", "Protoss"]
 STOP, MOVE, ATTACK, HEAL = 4, 16, 23, 386  # ability IDs; attacking a position is an attack-move
 
 # The map's passive copies of nine unit types, for allies: they do nothing unless ordered. Enemies are the game's own types,
@@ -28,6 +29,19 @@ PASSIVE_IDS = {
     "stalker": 1941,
     "zealot": 1942,
     "zergling": 1943,
+}
+
+RACES: dict[str, Race] = {
+    "marine": "Terran",
+    "marauder": "Terran",
+    "medivac": "Terran",
+    "stalker": "Protoss",
+    "zealot": "Protoss",
+    "colossus": "Protoss",
+    "baneling": "Zerg",
+    "hydralisk": "Zerg",
+    "spine_crawler": "Zerg",
+    "zergling": "Zerg",
 }
 
 
@@ -66,10 +80,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Command:
-    """An order to one unit, aimed at a unit, at a position, or (both None) at nothing."""
+    """One order to some units, aimed at a unit, at a position, or (both None) at nothing."""
 
     ability_id: int
-    tag: int
+    tags: tuple[int, ...]
     target_tag: int | None = None
     position: tuple[float, float] | None = None
 
@@ -85,6 +99,14 @@ class MapInfo:
     terrain_height: Float32[np.ndarray, "x y"]  # heights from 0 to 1
 
 
+FirstOrders = Callable[[Units], Sequence[Command]]  # what the enemies do in a new battle, given its units
+
+
+def no_orders(_: Units) -> Sequence[Command]:
+    """Return no commands."""
+    return ()
+
+
 @runtime_checkable
 class Game(Protocol):
     """One game that is played battle by battle.
@@ -96,11 +118,11 @@ class Game(Protocol):
         """Launch the game and return the map; a game that runs only returns it."""
         ...
 
-    def reset(self, placements: Sequence[Placement]) -> Units:
-        """Kill all units, spawn exactly these, take control of the enemies, and return the units.
+    def reset(self, placements: Sequence[Placement], orders: FirstOrders = no_orders) -> Units:
+        """Kill all units, spawn exactly these, take control of the enemies, give the first orders, and return the units.
 
-        It launches the game first if that has not been done, if it failed, or if it nears its last tick. Enemies have no
-        orders yet: command them to attack-move with the first step.
+        It launches the game first if that has not been done, if it failed, or if it nears its last tick. Orders take effect
+        in the next tick.
         """
         ...
 
@@ -131,6 +153,10 @@ class GameTimeoutError(GameError):
 
 class GameRefusedError(GameError):
     """The game answered a request with an error."""
+
+
+class GameSetupError(GameRefusedError):
+    """The game cannot play these battles, however often it is launched: its map or its unit types are others."""
 
 
 class GameEndedError(GameError):

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Int, UInt64
+from jaxtyping import Bool, Int, UInt64
 
 from refil.envs.sc2.records import ALLY, ENEMY, PASSIVE_IDS, GameRefusedError, Placement, Units
-from refil.envs.starcraft.sim.state import NOBODY, Game, State
+from refil.envs.starcraft.sim.state import NOBODY, Arena, Game, State
 from refil.errors import RefilError
 
 NO_TAG = 0  # tag in empty slots
@@ -76,6 +76,13 @@ def rows_of(units: Units, tags: UInt64[np.ndarray, " units"]) -> Int[np.ndarray,
     """Return the row of each unit in the game's table, or -1 if it is not there."""
     rows = {tag: row for row, tag in enumerate(units.tag.tolist())}
     return np.array([rows.get(tag, -1) for tag in tags.tolist()])
+
+
+def blocked(pathing: Bool[np.ndarray, "x y"], arena: Arena) -> list[tuple[int, int]]:
+    """Return the cells of the map that cannot be walked on although they lie in the simulator's arena."""
+    x, y = np.meshgrid(*map(np.arange, pathing.shape), indexing="ij")
+    inside = (x >= arena.west) & (x < arena.east) & (y >= arena.south) & (y < arena.north)
+    return [(column, row) for column, row in np.argwhere(inside & ~pathing).tolist()]
 
 
 def one(states: State, number: int) -> State:

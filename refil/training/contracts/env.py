@@ -140,7 +140,7 @@ def check_hosted(env: Any, name: str, algorithm: str, output: OutputConfig, dry_
     if not is_hosted(env):
         return
     if algorithm != "replay":
-        why = f"{name} plays real games, which are too slow for on-policy training"
+        why = f"{name} plays real games, whole episodes at a time, and on-policy training compiles windows of episodes"
         raise RefilError(f"{why}; train on-policy in the simulator and evaluate in {name}, or choose a method with replay")
     if output.compact_checkpoints:
         raise RefilError(f"output.compact_checkpoints simulates episodes again, which {name} cannot do; omit it")

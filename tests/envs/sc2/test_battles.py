@@ -5,14 +5,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import plugins
-from refil.envs.sc2 import table
+from refil import plugins, teams
+from refil.envs.sc2 import commands, install, table
 from refil.envs.sc2.config import Config
-from refil.envs.sc2.env import StarCraft2, build, with_script
+from refil.envs.sc2.env import StarCraft2, build, races, with_script
+from refil.envs.sc2.peer import battle as peer_battle
+from refil.envs.sc2.peer import installation, server
 from refil.envs.sc2.peer.server import Peer
+from refil.envs.sc2.peer.session import Session
+from refil.envs.sc2.records import PASSIVE_IDS
 from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios
 from refil.envs.starcraft.config import Config as SimulatorConfig
+from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
 from refil.hosted import LostError
 from refil.nn.utilities import team_policy, team_state
@@ -39,8 +44,8 @@ class Watched:
     def close(self):
         self.client.close()
 
-    def reset(self, placements):
-        units = self.client.reset(placements)
+    def reset(self, placements, orders):
+        units = self.client.reset(placements, orders)
         self.battles.append([self.truth()])
         return units
 
@@ -78,8 +83,11 @@ def play(name: str, env: StarCraft2, player: str, tasks: jax.Array):
         return rollout(with_script(env, orders), no_policy, (), tasks, keys)
     if player == "random":
         return rollout(env, random_policy, (), tasks, keys)
-    setup = config.default(name, "refil").with_options(None, {"size": 16}).build()
-    models = jax.jit(jax.vmap(setup.method.init))(keys)
+    if name in teams.names():
+        models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], teams.load(name).model)
+    else:  # no team ships for it
+        setup = config.default(name, "refil").with_options(None, {"size": 16}).build()
+        models = jax.jit(jax.vmap(setup.method.init))(keys)
     policy, state = team_policy(models, jnp.zeros(1)), team_state(models, tasks.shape[1], env.spec.agents)
     return rollout(env, policy, state, tasks, keys)
 
@@ -140,6 +148,95 @@ def check_visible(visible, truth: State, agents: int) -> None:
         expected = (alive[:agents, None] & alive & (distance <= 9.0)) | itself
         borderline = abs(distance - 9.0) < 1e-5
         np.testing.assert_array_equal(np.asarray(visible[time]) | borderline, expected | borderline)
+
+
+@pytest.mark.parametrize("name", SETS[1:])
+def test_a_battle_of_commands_equals_one_of_actions_bit_by_bit(name):
+    """Random actions until a battle of the largest army of each set is over, without chance in the simulator."""
+    env = starcraft.build(scenarios.SCENARIOS[name], SimulatorConfig(jitter=False))
+    task = max(range(len(env.armies)), key=lambda task: (len(set(env.armies[task])), (env.armies[task] >= 0).sum()))
+    step, available = jax.jit(env.step), jax.jit(env.available_actions)
+    state = jax.jit(env.reset)(env.tasks[task], jax.random.key(3))
+    battle = peer_battle.Battle(peer_battle.Simulator(env), seed=0)
+    battle.state, battle.tags = jax.tree.map(np.array, state), np.arange(1000, 1000 + env.game.num_units, dtype=np.uint64)
+    battle.type_ids[: env.game.num_allies] = PASSIVE_IDS["marine"]  # allies do nothing unless ordered
+    rng, length, ended = np.random.default_rng(0), 0, False
+    while not ended:
+        seen = jax.tree.map(np.asarray, state)
+        actions = np.array([rng.choice(np.flatnonzero(row)) for row in np.asarray(available(state))], np.int32)
+        for command in commands.from_actions(table.with_fields(battle.state, tag=seen.tag), actions, battle.tags, env.game):
+            battle.command(command, commands_enemies=False)
+        battle.advance(TICKS_PER_STEP)
+        state, outcome = step(state, jnp.asarray(actions), jax.random.key(0))
+        for field in FIELDS:
+            np.testing.assert_array_equal(getattr(battle.state, field), np.asarray(getattr(state, field)), err_msg=field)
+        length, ended = length + 1, bool(outcome.terminated)
+    assert length > 15
+    assert (battle.state.health[battle.state.unit_type >= 0] == 0).any()
+
+
+class Recorded(Session):
+    """A session that keeps every request."""
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments)
+        self.requests = []
+
+    def handle(self, request):
+        self.requests.append(request)
+        return super().handle(request)
+
+
+def test_requests_are_those_of_the_authors_environment_in_their_order(monkeypatch, tmp_path):
+    """Two Marines against two, for two battles of one step."""
+    monkeypatch.setattr(server, "Session", Recorded)
+    monkeypatch.setenv("SC2PATH", str(tmp_path))
+    with Peer(fake_game.marines()) as peer:
+        installation.write(tmp_path, peer.port)
+        env = build(scenarios.custom("2m"), Config(games=1, limit=1, game_seed=5))
+        stop = plugins.load("refil.envs.starcraft.scripts", "stop").orders
+        tasks, keys = jnp.zeros((1, 2), jnp.int32), jax.random.split(jax.random.key(0), 1)
+        played = rollout(with_script(env, stop), no_policy, (), tasks, keys)
+        env.games.close()
+    requests = peer.sessions[0].requests
+    start = ["ping", "create_game", "join_game", "game_info"]
+    spawn = ["debug", "step", "observation", "debug", "step", "observation", "action"]
+    step = ["action", "step", "observation"]
+    kill = ["observation", "debug", "step", "observation"]
+    names = [request.WhichOneof("request") for request in requests]
+    assert names == [*start, "observation", *spawn, *step, *kill, *spawn, *step, "quit"]
+    assert [request.step.count for request in requests if request.HasField("step")] == [2, 4, 8, 2, 2, 4, 8]
+    create, join = requests[1].create_game, requests[2].join_game
+    api, common = (getattr(install.protocol(), name) for name in ("api", "common"))
+    assert (create.local_map.map_path, create.realtime, create.random_seed) == (install.MAP, False, 5)
+    assert create.local_map.map_data == install.NOT_A_MAP
+    player, computer = create.player_setup
+    assert player.type == api.Participant
+    assert (computer.type, computer.race, computer.difficulty) == (api.Computer, common.Terran, api.VeryHard)
+    assert (join.race, join.options.raw, join.options.score) == (common.Terran, True, False)
+    check_spawn(requests[5:12], jax.tree.map(lambda leaf: leaf[0, 0, 0], played.states))
+
+
+def check_spawn(requests, state: State) -> None:
+    """Compare what spawns two Marines a side, and gives the enemies their order, with the state that follows."""
+    ally, enemy = (command.create_unit for command in requests[0].debug.debug)
+    assert [(unit.unit_type, unit.owner, unit.quantity) for unit in (ally, enemy)] == [(1939, 1, 2), (48, 2, 2)]
+    (control,) = requests[3].debug.debug
+    assert control.game_state == install.protocol().debug.control_enemy
+    (action,) = requests[6].action.actions
+    order = action.action_raw.unit_command
+    assert (order.ability_id, len(set(order.unit_tags)), order.queue_command) == (23, 2, False)
+    goal = order.target_world_space_pos
+    np.testing.assert_allclose([goal.x, goal.y], [state.x[:2].mean(), state.y[:2].mean()], rtol=1e-6)
+
+
+def test_the_race_is_that_of_each_army_or_random():
+    names = {"3-8MMM": "Terran", "3-8csz": "Protoss", "1m1z": "Random"}
+    names |= {"2z_vs_3m": ("Protoss", "Terran"), "1h_vs_2v": ("Zerg", "Terran")}
+    for name, expected in names.items():
+        scenario = scenarios.SCENARIOS.get(name) or scenarios.custom(name)
+        pair = expected if isinstance(expected, tuple) else (expected, expected)
+        assert races(starcraft.build(scenario, SimulatorConfig())) == pair
 
 
 def test_a_game_that_crashes_costs_no_episode(caplog):

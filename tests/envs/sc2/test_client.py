@@ -11,20 +11,24 @@ import numpy as np
 import pytest
 
 from refil.envs.sc2 import client as client_module
-from refil.envs.sc2 import connection, process
+from refil.envs.sc2 import process
 from refil.envs.sc2.client import GameClient, Timeouts
+from refil.envs.sc2.peer.battle import Battle
 from refil.envs.sc2.peer.faults import Fault
 from refil.envs.sc2.peer.server import Peer
 from refil.envs.sc2.records import (
     ALLY,
     ATTACK,
     ENEMY,
+    HEAL,
     PASSIVE_IDS,
+    STOP,
     Command,
     GameCrashedError,
     GameEndedError,
     GameError,
     GameRefusedError,
+    GameSetupError,
     GameTimeoutError,
     Placement,
 )
@@ -76,7 +80,7 @@ def attack(units):
     commands = []
     for tag, owner in zip(units.tag.tolist(), units.owner.tolist(), strict=True):
         victims = units.tag[units.owner != owner].tolist()
-        commands += [Command(ATTACK, tag, victim) for victim in victims[:1]]
+        commands += [Command(ATTACK, (tag,), victim) for victim in victims[:1]]
     return commands
 
 
@@ -112,7 +116,7 @@ def test_units_at_one_point_are_spread_by_the_game(game):
 def test_a_battle_through_the_protocol_equals_the_simulated_one(peer, game):
     units = game.reset(MARINES)
     start = units.tick
-    units = game.step([Command(ATTACK, int(tag), None, (12.0, 17.0)) for tag in units.tag[units.owner == ENEMY]], 0)
+    units = game.step([Command(ATTACK, (int(tag),), None, (12.0, 17.0)) for tag in units.tag[units.owner == ENEMY]], 0)
     assert units.tick == start
     for step in range(1, 40):
         units = game.step(attack(units), 8)
@@ -171,7 +175,7 @@ def test_garbage_loses_only_the_battle(peer, game):
     game.reset(MARINES)
     peer.faults.add(Fault("garbage", "action", game=peer.sessions[-1].number))
     with pytest.raises(GameCrashedError, match="answered the request action with something that is not its protocol"):
-        game.step([Command(ATTACK, 1, 2)], 8)
+        game.step([Command(ATTACK, (1,), 2)], 8)
     assert len(game.reset(MARINES)) == 3
 
 
@@ -221,6 +225,33 @@ def test_a_game_ends_at_its_last_tick(tmp_path):
         game.close()
 
 
+def test_commands_that_the_game_refuses_are_counted_and_named_once(peer, game, caplog, monkeypatch):
+    monkeypatch.setattr(client_module, "_warned", set())
+    (tag, _, enemy) = game.reset(MARINES).tag.tolist()
+    for _ in range(2):  # an unknown ability, an unknown unit, and one that the mask of actions allows
+        game.step([Command(999, (tag,)), Command(STOP, (12345,)), Command(HEAL, (tag,), enemy)], 0)
+    assert game.refused == {"NotSupported": 2, "Error": 2}
+    assert [record.getMessage().split(" to ")[0] for record in caplog.records] == [
+        "StarCraft II refused a command: NotSupported",
+        "StarCraft II refused a command: Error",
+    ]
+
+
+def test_a_launch_after_a_failure_has_a_message_and_another_seed(peer, game, caplog):
+    peer.faults.add(Fault("refuse", "debug"))
+    game.reset(MARINES)
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        "A game failed before a battle and is launched again (1 of 2)"
+    ]
+
+
+def test_a_map_without_the_unit_types_is_not_launched_again(peer, game, monkeypatch):
+    monkeypatch.setattr(Battle, "spawn", lambda battle, placements: None)  # the game ignores types that it does not have
+    with pytest.raises(GameSetupError, match=r"did not spawn the units.*missing \{\(1939, 1\): 2, \(48, 2\): 1\}"):
+        game.reset(MARINES)
+    assert game.launches == 1
+
+
 def test_units_that_the_map_does_not_have_are_named(game):
     with pytest.raises(GameRefusedError, match="unit type 999 is not among those"):
         game.reset([Placement(999, ALLY, 1.0, 1.0)])
@@ -233,9 +264,20 @@ def test_a_port_that_is_in_use_is_not_fatal(peer, game, monkeypatch):
         busy = [server.getsockname()[1]]
         original = process.free_port
         monkeypatch.setattr(process, "free_port", lambda: busy.pop() if busy else original())
-        monkeypatch.setitem(connection.OPTIONS, "open_timeout", 0.5)
         assert len(game.reset(MARINES)) == 3
     assert game.launches == 2
+
+
+def test_a_game_never_plays_in_another_program_that_has_taken_its_port(peer, game, monkeypatch):
+    with Peer(marines()) as other:
+        ports = [other.port]
+        original = process.free_port
+        monkeypatch.setattr(process, "free_port", lambda: ports.pop() if ports else original())
+        before = len(peer.sessions)
+        assert len(game.reset(MARINES)) == 3
+        assert game.launches == 2
+        assert other.sessions == []  # although it speaks the protocol and listens on the port
+        assert len(peer.sessions) == before + 1
 
 
 def test_a_port_that_stays_in_use_is_named(peer, game, monkeypatch):
@@ -244,7 +286,6 @@ def test_a_port_that_stays_in_use_is_named(peer, game, monkeypatch):
         server.listen()
         port = server.getsockname()[1]
         monkeypatch.setattr(process, "free_port", lambda: port)
-        monkeypatch.setitem(connection.OPTIONS, "open_timeout", 0.5)
         with pytest.raises(GameCrashedError, match=f"cannot listen on port {port}: Address already in use"):
             game.reset(MARINES)
 

@@ -25,23 +25,23 @@ def medical():
 def test_actions_become_the_commands_of_the_authors_environment():
     game, state = medical()
     assert commands.from_actions(state, np.array([1, 2]), TAGS, game) == [
-        Command(STOP, 100),
-        Command(MOVE, 101, position=(11.0, 13.0)),
+        Command(STOP, (100,)),
+        Command(MOVE, (101,), position=(11.0, 13.0)),
     ]
     assert commands.from_actions(state, np.array([5, 3]), TAGS, game) == [
-        Command(MOVE, 100, position=(8.0, 10.0)),
-        Command(MOVE, 101, position=(11.0, 9.0)),
+        Command(MOVE, (100,), position=(8.0, 10.0)),
+        Command(MOVE, (101,), position=(11.0, 9.0)),
     ]
     assert commands.from_actions(state, np.array([7, 8]), TAGS, game) == [
-        Command(ATTACK, 100, target_tag=103),  # the enemy Medivac has tag 1
-        Command(HEAL, 101, target_tag=100),
+        Command(ATTACK, (100,), target_tag=103),  # the enemy Medivac has tag 1
+        Command(HEAL, (101,), target_tag=100),
     ]
 
 
 def test_dead_agents_give_no_command():
     game, state = medical()
     dead = table.with_fields(state, health=np.array([0.0, 150.0, 45.0, 150.0], np.float32))
-    assert commands.from_actions(dead, np.array([0, 1]), TAGS, game) == [Command(STOP, 101)]
+    assert commands.from_actions(dead, np.array([0, 1]), TAGS, game) == [Command(STOP, (101,))]
 
 
 def test_orders_of_a_script_become_commands():
@@ -55,10 +55,10 @@ def test_orders_of_a_script_become_commands():
     )
     found = commands.from_orders(state, ordered, range(4), TAGS, game)
     assert found == [
-        Command(ATTACK, 100, target_tag=102),
-        Command(MOVE, 101, position=(1.0, 11.0)),
-        Command(ATTACK, 102, position=(2.0, 14.0)),
-        Command(STOP, 103),
+        Command(ATTACK, (100,), target_tag=102),
+        Command(MOVE, (101,), position=(1.0, 11.0)),
+        Command(ATTACK, (102,), position=(2.0, 14.0)),
+        Command(STOP, (103,)),
     ]
 
 
@@ -67,3 +67,10 @@ def test_an_attack_move_is_ordered_once():
     moving = table.with_fields(state, attack_moving=np.ones(4, bool), moving=np.ones(4, bool))
     assert len(commands.from_orders(state, moving, range(2), TAGS, game)) == 2
     assert commands.from_orders(moving, moving, range(2), TAGS, game) == []
+
+
+def test_units_with_the_same_order_share_a_command():
+    found = commands.joined(
+        [Command(ATTACK, (1,), position=(2.0, 3.0)), Command(STOP, (4,)), Command(ATTACK, (5,), None, (2.0, 3.0))]
+    )
+    assert found == [Command(ATTACK, (1, 5), position=(2.0, 3.0)), Command(STOP, (4,))]

@@ -12,7 +12,7 @@ from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios, spawn
 from refil.envs.starcraft.config import Config
 from refil.types import Trajectory
-from tests.envs.sc2.in_process import environment
+from tests.envs.sc2.in_process import environment, with_constants
 
 STALKERS = starcraft.build(scenarios.custom("1s"), Config())
 
@@ -60,6 +60,32 @@ def test_a_difference_is_that_of_the_same_battles():
     other = Values(game[[4, 3, 2, 1, 0, 5]], counts, fidelity.AMOUNT)
     noisy = fidelity._point("length", Values(game, counts, fidelity.AMOUNT), other)
     assert not noisy.differs
+
+
+def test_a_constant_that_is_another_in_the_game_is_marked():
+    """A Marine of the game deals 9 damage instead of 6 before the Zealot gets to it."""
+    nearest = plugins.load("refil.envs.starcraft.scripts", "nearest").orders
+    env = environment("1m_vs_1z", games=8, change=with_constants("marine", damage=9.0))
+    points = {point.name: point for point in fidelity.compare(env, nearest, 8, jax.random.key(0))}
+    wrong = points["damage to enemy zealots"]
+    assert wrong.differs
+    assert 1.3 < wrong.game / wrong.simulator < 1.7
+    assert not points["damage to ally marines"].differs  # it dies in both
+    assert not any(constant.differs for constant in fidelity.compare_constants(env))
+
+
+def test_what_one_observation_says_about_unit_types_is_compared_exactly():
+    same = fidelity.compare_constants(environment("3-8MMM", games=1))
+    names = {f"max_health of {team} {name}s" for team in ("ally", "enemy") for name in ("marine", "marauder", "medivac")}
+    assert names <= {constant.name for constant in same}
+    assert len(same) == 6 * 4
+    assert not any(constant.differs for constant in same)
+    change = with_constants("zealot", max_shield=60.0, radius=0.75)
+    other = fidelity.compare_constants(environment("1s_vs_1z", games=1, change=change))
+    assert [(each.name, each.game, each.simulator) for each in other if each.differs] == [
+        ("max_shield of enemy zealots", 60.0, 50.0),
+        ("radius of enemy zealots", 0.75, 0.5),
+    ]
 
 
 @pytest.mark.slow

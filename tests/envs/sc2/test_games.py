@@ -6,7 +6,7 @@ import threading
 import numpy as np
 
 from refil.envs.sc2.games import Games
-from refil.envs.sc2.records import MapInfo
+from refil.envs.sc2.records import MapInfo, no_orders
 
 
 class Game:
@@ -17,7 +17,7 @@ class Game:
         grid = np.zeros((1, 1))
         return MapInfo(f"version {self.number}", 0, (0, 0, 32, 32), grid > 0, grid.astype(np.float32))
 
-    def reset(self, placements):
+    def reset(self, placements, orders=no_orders):
         raise NotImplementedError
 
     def step(self, commands, ticks):

@@ -49,6 +49,16 @@ def test_a_missing_executable_is_named(root):
         install.find()
 
 
+def test_another_map_is_a_warning_and_that_of_a_peer_is_not(root, caplog):
+    for _ in range(2):
+        install.find()
+    assert [record.getMessage().partition(": ")[2][:21] for record in caplog.records] == ["its SHA-256 is 60be98"]
+    caplog.clear()
+    (root / "Maps" / install.MAP).write_bytes(install.NOT_A_MAP)
+    install.find()
+    assert not caplog.records
+
+
 def test_builds_to_choose_from_are_listed(root):
     with pytest.raises(InstallError, match=r"build 1 of StarCraft II is not in .*; available: 69232, 75689"):
         install.find(1)

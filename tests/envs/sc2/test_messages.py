@@ -57,7 +57,7 @@ def test_older_versions_mark_walls_with_bytes_from_the_northwest():
 def test_commands_aim_at_a_unit_a_position_or_nothing():
     orders = [
         messages.unit_command(command).action_raw.unit_command
-        for command in (Command(ATTACK, 5, target_tag=6), Command(MOVE, 5, position=(1.5, 2.5)), Command(STOP, 5))
+        for command in (Command(ATTACK, (5,), target_tag=6), Command(MOVE, (5,), position=(1.5, 2.5)), Command(STOP, (5,)))
     ]
     assert [order.ability_id for order in orders] == [23, 16, 4]
     assert [list(order.unit_tags) for order in orders] == [[5]] * 3

@@ -46,3 +46,35 @@ def test_ending_a_game_leaves_no_process(tmp_path):
 def test_a_free_port_is_one_that_can_be_used():
     with socket.socket() as server:
         server.bind((process.HOST, process.free_port()))
+
+
+def test_games_of_one_process_never_get_the_same_port(monkeypatch):
+    offered = iter([4000, 4000, 4001])
+    monkeypatch.setattr(process, "free_port", lambda: next(offered))
+    try:
+        assert [process.take_port(), process.take_port()] == [4000, 4001]
+    finally:
+        process._ports_in_use.difference_update({4000, 4001})
+
+
+def test_a_port_is_free_again_after_the_game(tmp_path):
+    game = GameProcess(executable(tmp_path, "time.sleep(1000)"))
+    assert game.port in process._ports_in_use
+    game.end()
+    assert game.port not in process._ports_in_use
+
+
+def test_only_the_game_s_own_socket_counts_as_listening(tmp_path):
+    open_port = "server = socket.create_server(('127.0.0.1', port)); time.sleep(1000)"
+    listening, silent = (GameProcess(executable(path, code)) for path, code in folders(tmp_path, open_port, "time.sleep(1000)"))
+    with socket.create_server((process.HOST, silent.port)):
+        assert wait_until(listening.listens)
+        assert not silent.listens()
+    for game in (listening, silent):
+        game.end()
+
+
+def folders(root, *codes):
+    for number, code in enumerate(codes):
+        (root / str(number)).mkdir()
+        yield root / str(number), code

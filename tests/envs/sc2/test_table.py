@@ -10,6 +10,7 @@ from refil.envs.sc2.records import ALLY, ENEMY, GameRefusedError, Units
 from refil.envs.starcraft import env as starcraft
 from refil.envs.starcraft import scenarios, spawn
 from refil.envs.starcraft.config import Config
+from refil.envs.starcraft.sim.state import ARENAS
 from refil.errors import RefilError
 
 ENV = starcraft.build(scenarios.custom("1z2s_vs_1z1s"), Config())
@@ -96,3 +97,11 @@ def test_many_states_are_stacked_and_taken_apart():
     stacked = table.stack([state, table.with_fields(state, x=state.x + 1)])
     assert stacked.x.shape == (2, 5)
     np.testing.assert_array_equal(table.one(stacked, 1).x, state.x + 1)
+
+
+def test_cells_that_are_blocked_in_the_map_are_found_within_the_arena():
+    pathing = np.ones((32, 32), bool)
+    assert table.blocked(pathing, ARENAS["any_angle"]) == []
+    pathing[[3, 9], [2, 20]] = False
+    assert table.blocked(pathing, ARENAS["any_angle"]) == [(3, 2), (9, 20)]
+    assert table.blocked(pathing, ARENAS["strip"]) == [(9, 20)]

@@ -120,8 +120,11 @@ class Battle:
             self._create(slot, type_id, placed)
 
     def command(self, command: Command, commands_enemies: bool) -> int:
-        """Give an order, and return the protocol's result; a unit keeps its last order when it refuses one."""
-        slot = self._slot(command.tag)
+        """Give an order, and return the protocol's (worst) result; a unit keeps its last order when it refuses one."""
+        return max((self._command(tag, command, commands_enemies) for tag in command.tags), default=ERROR)
+
+    def _command(self, tag: int, command: Command, commands_enemies: bool) -> int:
+        slot = self._slot(tag)
         if slot is None:
             return ERROR
         if self.owners[slot] == ENEMY and not commands_enemies:

@@ -2,12 +2,19 @@
 
 import threading
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from refil.errors import RefilError
 
 Kind = Literal["crash", "hang", "delay", "refuse", "end", "garbage"]
-HOW = f"write KIND:REQUEST:COUNT, such as crash:step:20, where KIND is one of {', '.join(get_args(Kind))}"
+HOW = (
+    "write KIND[:REQUEST[:COUNT[:GAME[:SECONDS]]]], such as crash:step:20 or delay:step:1:0:2.5, where KIND is one of "
+    f"{', '.join(get_args(Kind))}, and GAME any or the number of a game"
+)
+ANY = "any"
+DEFAULTS = ("", "step", "1", ANY, "1")
+
+REQUESTS = ("ping", "create_game", "join_game", "game_info", "observation", "step", "action", "debug", "quit")
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,24 @@ class Faults:
 
 
 def parse(text: str) -> Fault:
-    """Return the fault that `crash:step:20` describes."""
-    kind, _, rest = text.partition(":")
-    request, _, count = rest.partition(":")
-    count = count or "1"
-    if kind not in get_args(Kind) or not count.isdigit() or not int(count):
-        raise RefilError(f"{text!r} is not a fault; {HOW}")
-    return Fault(cast(Kind, kind), request or "step", int(count))
+    """Return the fault that `crash:step:20` describes, or with game 3 and seconds `delay:step:20:3:1.5`."""
+    parts = text.split(":")
+    try:
+        if len(parts) > len(DEFAULTS):
+            raise ValueError(f"it has more than {len(DEFAULTS)} parts")
+        kind, request, count, game, seconds = (*parts, *DEFAULTS[len(parts) :])
+        return checked(kind, request or DEFAULTS[1], int(count), None if game == ANY else int(game), float(seconds))
+    except ValueError as error:
+        raise RefilError(f"{text!r} is not a fault ({error}); {HOW}") from error
+
+
+def checked(kind: Any, request: Any = "step", count: Any = 1, game: Any = None, seconds: Any = 1.0) -> Fault:
+    """Return a fault; raise `ValueError` if it can never strike."""
+    for name, value, choices in (("kind", kind, get_args(Kind)), ("request", request, REQUESTS)):
+        if value not in choices:
+            raise ValueError(f"{name} {value!r} is unknown; available: {', '.join(choices)}")
+    if not isinstance(count, int) or count < 1 or not (game is None or (isinstance(game, int) and game >= 0)):
+        raise ValueError(f"count {count!r} or game {game!r} is no number; counts begin at 1, and games at 0")
+    if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        raise ValueError(f"a delay cannot have {seconds!r} seconds")
+    return Fault(cast(Kind, kind), request, count, game, float(seconds))

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from refil.envs.sc2 import install
+from refil.envs.sc2.peer import faults
 from refil.envs.sc2.peer.battle import Simulator
 from refil.envs.sc2.peer.faults import Fault, Faults
 from refil.envs.sc2.peer.session import LAST_TICK, Session
@@ -20,9 +21,9 @@ SIDE_CHANNEL = "/peer"
 class Peer:
     """Plays battles of a simulated environment for any number of clients; a context manager that serves while it is open."""
 
-    def __init__(self, env: StarCraft, faults: tuple[Fault, ...] = (), last_tick: int = LAST_TICK, port: int = 0) -> None:
+    def __init__(self, env: StarCraft, planned: tuple[Fault, ...] = (), last_tick: int = LAST_TICK, port: int = 0) -> None:
         self._protocol = install.protocol()
-        self.faults = Faults(faults)
+        self.faults = Faults(planned)
         self.sessions: list[Session] = []  # in order of connection
         self.requests: Counter[str] = Counter()  # how many of each kind were received
         self._simulator = Simulator(env)
@@ -55,7 +56,7 @@ class Peer:
         try:
             if connection.request.path == SIDE_CHANNEL:
                 for message in connection:
-                    connection.send(json.dumps(self._control(json.loads(message))))
+                    connection.send(json.dumps(self._answer_control(message)))
             else:
                 self._play(connection)
         except (OSError, self._protocol.WebSocketException):
@@ -93,16 +94,28 @@ class Peer:
             return None
         return request
 
-    def _control(self, message: dict) -> Any:
-        """Answer the side channel: `state` and `units` of a game, `requests`, and `fault`, which adds one."""
+    def _answer_control(self, message: str | bytes) -> Any:
+        try:
+            content = json.loads(message)
+            return self._control(content) if isinstance(content, dict) else {"error": "the message is not a JSON object"}
+        except ValueError as error:  # JSONDecodeError and UnicodeDecodeError too
+            return {"error": str(error)}
+
+    def _control(self, message: dict[str, Any]) -> Any:
+        """Answer the side channel: the exact `state` of a game, counts of `requests`, and `fault`, which adds one."""
         command = message.pop("command", "")
         if command == "fault":
-            self.faults.add(Fault(**message))
+            if unknown := sorted(message.keys() - Fault.__dataclass_fields__.keys()) or "kind" not in message:
+                raise ValueError(f"a fault has {', '.join(Fault.__dataclass_fields__)}, and needs kind; unknown: {unknown}")
+            self.faults.add(faults.checked(**message))
             return {}
         if command == "requests":
             return dict(self.requests)
         if command == "state":
-            battle = self.sessions[message["game"]].battle
+            number = message.get("game")
+            if not isinstance(number, int) or not 0 <= number < len(self.sessions):
+                raise ValueError(f"there is no game {number!r}; games so far: {len(self.sessions)}, numbered from 0")
+            battle = self.sessions[number].battle
             state = {name: leaf.tolist() for name, leaf in vars(battle.state).items()}
             return state | {"game_tag": battle.tags.tolist(), "tick": battle.tick}
         return {"error": f"unknown command {command!r}; available: fault, requests, state"}

@@ -76,8 +76,11 @@ class Session:
         self._commands_enemies, self.status = False, api.init_game
         return api.ResponseCreateGame()
 
-    def _join_game(self, _: Any) -> Any:
-        self.status = self._protocol.api.in_game
+    def _join_game(self, join: Any) -> Any:
+        api = self._protocol.api
+        if not join.options.raw:  # observations would have no units
+            return api.ResponseJoinGame(error=api.ResponseJoinGame.MissingOptions)
+        self.status = api.in_game
         return self._protocol.api.ResponseJoinGame(player_id=ALLY)
 
     def _game_info(self, _: Any) -> Any:
@@ -136,9 +139,7 @@ class Session:
         target = order.target_unit_tag if order.HasField("target_unit_tag") else None
         position = order.target_world_space_pos
         goal = (position.x, position.y) if order.HasField("target_world_space_pos") else None
-        commands = [Command(order.ability_id, tag, target, goal) for tag in order.unit_tags]
-        results = [self.battle.command(command, self._commands_enemies) for command in commands]
-        return max(results, default=1)
+        return self.battle.command(Command(order.ability_id, tuple(order.unit_tags), target, goal), self._commands_enemies)
 
     def _unit(self, slot: int) -> Any:
         battle, state, unit = self.battle, self.battle.state, self.battle.unit(slot)

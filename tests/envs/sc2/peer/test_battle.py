@@ -39,7 +39,7 @@ def battle(simulator):
 
 def give(battle, ability, slot, target=None, position=None):
     tag = None if target is None else int(battle.tags[target])
-    return battle.command(Command(ability, int(battle.tags[slot]), tag, position), commands_enemies=True)
+    return battle.command(Command(ability, (int(battle.tags[slot]),), tag, position), commands_enemies=True)
 
 
 def test_commands_mean_what_actions_mean_in_the_environment(battle, simulator):
@@ -76,14 +76,14 @@ def test_a_refused_order_leaves_the_last_one(battle):
 
 
 def test_orders_to_and_at_unknown_units_and_unknown_abilities_are_refused(battle):
-    assert battle.command(Command(STOP, 12345), True) == battles.ERROR
-    assert battle.command(Command(ATTACK, int(battle.tags[0]), 12345), True) == battles.BAD_TARGET
+    assert battle.command(Command(STOP, (12345,)), True) == battles.ERROR
+    assert battle.command(Command(ATTACK, (int(battle.tags[0]),), 12345), True) == battles.BAD_TARGET
     assert give(battle, 999, 0) == battles.NOT_SUPPORTED
     assert give(battle, MOVE, 0) == battles.NOT_SUPPORTED  # a move needs a position
 
 
 def test_enemies_obey_only_after_the_player_took_control(battle):
-    command = Command(STOP, int(battle.tags[3]))
+    command = Command(STOP, (int(battle.tags[3]),))
     assert battle.command(command, commands_enemies=False) == battles.NOT_YOURS
     assert battle.command(command, commands_enemies=True) == battles.SUCCESS
 

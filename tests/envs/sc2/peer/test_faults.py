@@ -10,11 +10,26 @@ from refil.errors import RefilError
 def test_a_fault_is_written_as_kind_request_and_count():
     assert faults.parse("crash:step:20") == Fault("crash", "step", 20)
     assert faults.parse("hang") == Fault("hang", "step", 1)
+    assert faults.parse("delay:action:2:3:0.5") == Fault("delay", "action", 2, game=3, seconds=0.5)
+    assert faults.parse("delay:action:2:any:0.5") == Fault("delay", "action", 2, seconds=0.5)
+    assert faults.parse("end:ping:1:0") == Fault("end", "ping", 1, game=0)
 
 
-@pytest.mark.parametrize("text", ["explode:step:1", "crash:step:x", "crash:step:0", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "explode:step:1",
+        "crash:step:x",
+        "crash:step:0",
+        "",
+        "crash:stepp",
+        "crash:step:1:-1",
+        "delay:step:1:any:x",
+        "a:b:c:d:e:f",
+    ],
+)
 def test_anything_else_is_refused_with_the_choices(text):
-    with pytest.raises(RefilError, match=r"is not a fault; write KIND:REQUEST:COUNT.*crash, hang, delay, refuse, end, garbage"):
+    with pytest.raises(RefilError, match=r"is not a fault.*; write KIND.*crash, hang, delay, refuse, end, garbage"):
         faults.parse(text)
 
 

@@ -28,10 +28,11 @@ def connected(peer, path="/sc2api"):
 @pytest.mark.parametrize("text", [False, True], ids=["binary", "text"])
 def test_binary_and_text_frames_get_binary_answers(peer, text):
     with connected(peer) as connection:
-        connection.send(api.Request(id=3, ping=api.RequestPing()).SerializeToString(), text=text)
-        answer = connection.recv(20)
-    assert isinstance(answer, bytes)
-    assert api.Response.FromString(answer).id == 3
+        for number in (3, 200, 40_000):  # from 128 on the bytes are not UTF-8
+            connection.send(api.Request(id=number, ping=api.RequestPing()).SerializeToString(), text=text)
+            answer = connection.recv(20)
+            assert isinstance(answer, bytes)
+            assert api.Response.FromString(answer).id == number
 
 
 def test_a_message_that_is_not_the_protocol_gets_no_sensible_answer(peer):
@@ -58,6 +59,13 @@ def test_the_side_channel_shows_the_exact_state_and_adds_faults(peer, tmp_path):
         assert ask(command="requests")["join_game"] >= 1
         assert ask(command="fault", kind="crash", request="step", game=number) == {}
         assert "unknown command 'x'; available" in ask(command="x")["error"]
+        assert "there is no game 99; games so far" in ask(command="state", game=99)["error"]
+        assert "there is no game None" in ask(command="state")["error"]
+        assert "kind 'explode' is unknown" in ask(command="fault", kind="explode")["error"]
+        assert "a fault has kind, request, count, game, seconds" in ask(command="fault", kind="hang", when=3)["error"]
+        for message in ("{", "[1]", b"\xff\xfe"):
+            channel.send(message)
+            assert "error" in json.loads(channel.recv(20))
     with pytest.raises(Exception, match="during the request step"):
         game.step([], 8)
     game.close()

@@ -10,6 +10,7 @@ from tests.envs.sc2.fake_game import MARINE, marines
 
 protocol = install.protocol()
 api = protocol.api
+RAW = api.InterfaceOptions(raw=True)
 PAIR = [Placement(PASSIVE_IDS["marine"], ALLY, 12.0, 16.0), Placement(MARINE, ENEMY, 20.0, 16.0)]
 
 
@@ -31,7 +32,7 @@ def created(setup=(api.Participant, api.Computer), path="map"):
 def playing(simulator):
     session = Session(simulator, 0)
     assert ask(session, create_game=created()).status == api.init_game
-    joined = ask(session, join_game=api.RequestJoinGame())
+    joined = ask(session, join_game=api.RequestJoinGame(options=RAW))
     assert (joined.status, joined.join_game.player_id) == (api.in_game, ALLY)
     ask(session, debug=api.RequestDebug(debug=messages.create_units(PAIR)))
     return session
@@ -78,7 +79,7 @@ def test_observations_show_the_living_units(playing):
 
 def test_actions_are_answered_one_by_one(playing):
     ally, enemy = (unit.tag for unit in observe(playing).observation.observation.raw_data.units)
-    commands = [Command(ATTACK, ally, enemy), Command(ATTACK, enemy, ally), Command(999, ally)]
+    commands = [Command(ATTACK, (ally,), enemy), Command(ATTACK, (enemy,), ally), Command(999, (ally,))]
     request = api.RequestAction(actions=[messages.unit_command(command) for command in commands])
     assert list(ask(playing, action=request).action.result) == [1, 87, 2]  # success, cannot control, not supported
     ask(playing, debug=api.RequestDebug(debug=[messages.control_enemy()]))
@@ -100,3 +101,20 @@ def test_a_game_ends_at_its_last_tick(simulator, playing):
 
 def test_quit_has_no_response(playing):
     assert ask(playing, quit=api.RequestQuit()) is None
+
+
+def test_nobody_joins_without_raw_observations(simulator):
+    session = Session(simulator, 0)
+    ask(session, create_game=created())
+    answer = ask(session, join_game=api.RequestJoinGame(options=api.InterfaceOptions(score=True)))
+    assert answer.join_game.error == api.ResponseJoinGame.MissingOptions
+    assert answer.status == api.init_game
+
+
+def test_a_command_can_be_one_for_several_units(playing):
+    tags = tuple(unit.tag for unit in observe(playing).observation.observation.raw_data.units)
+    request = api.RequestAction(actions=[messages.unit_command(Command(ATTACK, tags, position=(3.0, 4.0)))])
+    assert list(ask(playing, action=request).action.result) == [87]  # the enemy's unit is not ours yet
+    ask(playing, debug=api.RequestDebug(debug=[messages.control_enemy()]))
+    assert list(ask(playing, action=request).action.result) == [1]
+    assert playing.battle.state.goal_x[[0, 2]].tolist() == [3.0, 3.0]

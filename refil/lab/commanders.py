@@ -129,7 +129,8 @@ class Trained:
         seen["tag"] = jnp.where(present, tags, NOBODY).astype(jnp.int16)
         for name in ("target", "attacker"):
             seen[name] = self._own_slots(seen[name], size)
-        return replace(state, **seen)
+        usual = {stat: jnp.ones(len(slots)) for stat in self.view.varied_stats}  # stats of units do not vary in the lab
+        return replace(state, **seen, multipliers=usual)
 
     @property
     def _type_numbers(self) -> list[int]:

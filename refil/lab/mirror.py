@@ -29,5 +29,5 @@ def combine(allies: State, enemies: State) -> State:
 
 
 def unit_fields() -> list[str]:
-    """Return the names of the fields that have a number per unit."""
-    return [field.name for field in fields(State) if field.name != "time"]
+    """Return the names of the fields that have a number per unit; stats of units do not vary in the lab."""
+    return [field.name for field in fields(State) if field.name not in ("time", "multipliers")]

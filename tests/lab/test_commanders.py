@@ -13,6 +13,8 @@ from refil.errors import RefilError
 from refil.lab import battle, commanders, field
 from refil.lab.battle import Battle
 from refil.lab.commanders import Scripted, Trained
+from refil.team import Team
+from refil.training import config
 from tests.lab.conftest import line
 
 
@@ -68,6 +70,17 @@ def test_a_team_sees_the_lab_in_its_own_slots_and_types(trained, units):
     assert [names[number] for number in seen.unit_type[:3]] == ["stalker", "zealot", "zealot"]
     assert trained.lab_slots(12) == [*range(8), *range(12, 20)]
     assert trained.slots == 8
+
+
+def test_a_team_trained_with_units_that_vary_sees_usual_units(units):
+    chosen = config.default("3-8sz", "vdn_attention").with_options(
+        {"vary": ("health", "speed"), "draws": 2}, {"size": 8, "heads": 2}
+    )
+    setup = chosen.build()
+    varied = Trained(Team(setup.method.init(jax.random.key(0)), setup.env, "varied"))
+    state = varied.observe(field.first_state(units, 12))
+    assert setup.env.feature_names[-2:] == ("extra health", "extra speed")
+    np.testing.assert_array_equal(varied.view.observe(state).entities[:, -2:], 0.0)
 
 
 def test_a_team_refuses_foreign_types_and_large_armies(trained, situation, units):

@@ -127,7 +127,7 @@ def test_what_is_no_json_gets_a_sentence(ask):
 
 
 def test_long_complaints_are_cut(ask):
-    assert len(error(ask("battle", units=[{"team": "x" * 10_000}], **CHOSEN))) <= server.LONGEST + 3
+    assert len(error(ask("battle", units=[{"team": "x" * 10_000}], **CHOSEN))) <= server.MAX_LENGTH + 3
 
 
 def test_a_failure_gets_a_sentence(ask, served, situation, monkeypatch, capsys):

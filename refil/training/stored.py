@@ -66,15 +66,20 @@ def identity(name: str, sha256: str) -> str:
     return f"{name} (SHA-256 {sha256[:12]})" if sha256 else name
 
 
-def differing_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str, str]]:
-    """Return the stored and the given identity of environment and method where they differ, by path of the option."""
-    found = {}
+def differing_names(values: dict[str, Any], names: Names) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the stored and the given identity of environment and method where they differ, by path of the option.
+
+    The second part has the hashes of users' files that are missing in the stored config; version 0.2.0 stored none.
+    """
+    found, hashes = {}, {}
     for kind, given in names.items():
         stored = _file_name(values[kind]["name"]), values[kind]["sha256"]
-        has_no_hash = values[kind]["name"].endswith(".py") and not stored[1]  # configs of version 0.2.0 have none
+        has_no_hash = stored[0].endswith(".py") and not stored[1]
         if stored[0] != given[0] or (stored[1] != given[1] and not has_no_hash):
             found[f"{kind}.name"] = (identity(*stored), identity(*given))
-    return found
+        elif stored[1] != given[1]:
+            hashes[f"{kind}.sha256"] = (stored[1], given[1])
+    return found, hashes
 
 
 def check_complete(config: Any, values: dict[str, Any]) -> Any:

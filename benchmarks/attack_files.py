@@ -42,7 +42,10 @@ from refil.training.config import RunConfig
 JSON = ("config.json", "metrics.jsonl", "by_task.json")
 ARRAYS = ("checkpoint.safetensors", "model_seed_0.safetensors", "model_seed_1.safetensors")
 WRITTEN = (*JSON, *ARRAYS, "lock", "unsaved", "learning_curve.png", "aborted_1")
-STRAY = ("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json")
+STRAY = (
+    *("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json"),
+    *("model_seed_7.safetensors", "model_seed_8.safetensors"),
+)
 VALUES = (None, True, -1, 0, 3, 10**30, 1.5, float("nan"), float("inf"), "", "x", [], [1], {}, {"a": 1}, "9" * 5000)
 WINS = {"task": [2, 7]}  # of 10 episodes, by seed
 TIME_LIMIT = 600.0  # seconds for all readers of one mutation, on a machine that may be busy
@@ -197,7 +200,10 @@ def spoil_numbers(run: Path, peers: list[Path], choose: random.Random) -> str:
 def stray_file(run: Path, peers: list[Path], choose: random.Random) -> str:
     """Add a file that is named almost like one of a run."""
     name = choose.choice(STRAY)
-    shutil.copy(choose.choice(peers) / "config.json", run / name)
+    if choose.random() < 1 / 4:
+        (run / name).mkdir()
+    else:
+        shutil.copy(choose.choice(peers) / choose.choice(("config.json", ARRAYS[0])), run / name)
     return f"{name} added"
 
 

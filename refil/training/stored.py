@@ -45,6 +45,18 @@ def parse(text: str, source: str) -> dict[str, Any]:
     return values
 
 
+def seeds(values: dict[str, Any], source: str) -> range:
+    """Return the seeds of a run from its stored config."""
+    section = values.get("train", values)  # version 0.1 had no sections
+    try:
+        first, count = section["seed"], section["seeds"]
+    except (KeyError, TypeError) as error:
+        raise RefilError(f"{source} is not a config of refil: {error}") from error
+    if not all(type(number) is int and number >= 0 for number in (first, count)):
+        raise RefilError(f"{source} is not a config of refil: train.seed is {first!r:.40}, train.seeds {count!r:.40}")
+    return range(first, first + count)
+
+
 def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[str, Any]:
     """Load the code that a stored config names from the folder of its run, and return the values with names and hashes.
 

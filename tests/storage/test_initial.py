@@ -13,7 +13,7 @@ from tests.tiny_runs import small
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The folder of a run with models of two seeds, which have learned nothing."""
-    config = small(seeds=2)
+    config = small(seed=9, seeds=2)
     run = run_dir.create(tmp_path_factory.mktemp("runs") / "trained", config)
     run.save_models(jax.vmap(config.build().method.init)(jax.random.split(jax.random.key(5), 2)), [9, 10], config)
     return run

@@ -39,6 +39,7 @@ LAYERS = [
         "refil.training.setup",
         "refil.training.flags",
         "refil.training.cache",
+        "refil.training.exhaustion",
         "refil.training.devices",
         "refil.training.stored",
         "refil.training.memory",

@@ -7,10 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from refil import stats
 from refil.errors import RefilError
-from refil.storage import claims, records, run_dir, serialization
+from refil.storage import claims, records, regular, run_dir, serialization
 from refil.sweeps.plan import ERROR
 from refil.training import stored
 
+LONGEST_ERROR = 10_000  # bytes
 Status = Literal["finished", "running", "failed", "waiting"]
 Lines = list[dict[str, Any]]
 
@@ -76,11 +77,17 @@ def seconds_left(lines: Lines, steps: int) -> float | None:
 
 
 def read_error(path: Path) -> str:
-    """Return why the last process that trained here failed, or nothing."""
+    """Return why the last process that trained here failed, or nothing; whoever owns the folder may have put anything there."""
+    file = path / ERROR
+    if file.is_symlink():
+        return f"{file} is a symbolic link, which is not read"
     try:
-        return (path / ERROR).read_text(errors="replace").strip()
-    except OSError:
+        with regular.open_file(file) as opened:
+            return opened.read(LONGEST_ERROR).decode(errors="replace").strip()
+    except FileNotFoundError:
         return ""
+    except OSError as error:
+        return f"cannot read {file}: {error.strerror or error}"
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,6 +1,7 @@
 """The state of runs, read from their folders."""
 
 import json
+import os
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_failed_and_damaged_runs_say_why(run):
     found = state.read(run.path)
     assert found.status == "failed"
     assert "metrics.jsonl, line 1" in found.note
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_an_error_that_is_no_regular_file_is_not_read(run, tmp_path, kind):
+    (tmp_path / "secret").write_text("secret")
+    if kind == "fifo":
+        os.mkfifo(run.path / state.ERROR)
+    else:
+        (run.path / state.ERROR).symlink_to(tmp_path / "secret")
+    note = state.read(run.path).note
+    assert note.endswith({"fifo": "it is a FIFO, not a regular file", "link": "is a symbolic link, which is not read"}[kind])
 
 
 def test_the_table_has_a_line_for_each_run(run, capsys):

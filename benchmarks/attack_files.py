@@ -34,6 +34,7 @@ from refil.cli import plot, train
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
+from refil.sweeps import state
 from refil.sweeps.plan import PlannedRun
 from refil.training import config as configs
 from refil.training import trainer
@@ -232,6 +233,14 @@ def read_tasks(run: RunDir, config: RunConfig) -> Any:
     return list(tasks_ranked.table({"tasks": [run]})), run.by_task()
 
 
+def read_status(run: RunDir, config: RunConfig) -> Any:
+    """Read what `refil status` shows."""
+    found = state.read(run.path)
+    if found.note:
+        raise RefilError(found.note)
+    return found.done, found.win_rate
+
+
 def read_models(run: RunDir, config: RunConfig) -> Any:
     """Read what `refil evaluate`, `refil watch` and `refil.load` read."""
     setup = run.config.build()
@@ -268,7 +277,7 @@ def write_again(run: RunDir, config: RunConfig) -> Any:
         serialization.write_atomic(run.path / run_dir.CURVE, b"")
 
 
-READERS = (read_curves, read_tasks, read_models, read_sweep, read_checkpoint)
+READERS = (read_curves, read_tasks, read_status, read_models, read_sweep, read_checkpoint)
 
 
 def read_all(path: Path, config: RunConfig) -> dict[str, tuple[str, Any]]:

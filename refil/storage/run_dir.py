@@ -5,7 +5,7 @@
     metrics.jsonl              one line per log entry of a seed
     checkpoint.safetensors     the state of training, to resume from
     model_seed_N.safetensors   the model of one seed
-    init.safetensors           the model that all seeds start from, if it is not random
+    init.safetensors           the model that all seeds start from, if it is not random, with its checksum in init.json
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
@@ -188,8 +188,7 @@ class RunDir:
         saved, model = self._readable_checkpoint(), model_files.load(self.path, seed, like, self.config)
         matches = saved is None or not saved.models or model_files.is_saved(self.path, seed, saved.models)
         if not matches and not is_locked(self.path):  # while a run is saved, models are newer than its checkpoint
-            if saved:  # raise where the checkpoint is the file of another run, and cannot be resumed either
-                self._verify(self._metrics.read(), saved)
+            self.metrics()  # raises where the checkpoint is that of another run, and cannot be resumed either
             file, advice = model_files.path(self.path, seed), "resuming the run saves both again"
             raise RefilError(f"{file} was not saved with {CHECKPOINT}: it is of another run or time; {advice}", self.path)
         return model
@@ -209,6 +208,7 @@ class RunDir:
     def _verify(self, content: bytes, saved: Saved) -> None:
         self._metrics.check(content, saved)
         metadata.check_stored_config(self.path / CHECKPOINT, saved.config, serialization.read_text(self.path / CONFIG))
+        self._metrics.check_seeds(content, saved)
 
     def _readable_checkpoint(self) -> Saved | None:
         try:

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from refil import stats
 from refil.errors import RefilError
-from refil.storage import claims, records, regular, run_dir, serialization
+from refil.storage import claims, metadata, records, regular, run_dir, serialization
 from refil.sweeps.plan import ERROR
 from refil.training import stored
 
@@ -39,21 +39,22 @@ def find(folder: Path) -> list[Path]:
 
 def read(path: Path) -> RunState:
     """Return the state of a run."""
+    holder = claims.holder(path)
     try:
         steps, seeds = _size(path)
-        lines = metrics(path)
+        lines = metrics(path) if holder else run_dir.open_run(path).metrics()  # compared with the checkpoint, as by `refil plot`
     except RefilError as error:
         return RunState(path, "failed", note=str(error))
-    holder = claims.holder(path)
     done = {line["seed"]: min(line["env_steps"] / steps, 1.0) for line in lines}
     fraction = min(done.values()) if len(done) == seeds else 0.0
     if holder is not None:
         return RunState(path, "running", fraction, _latest(lines), seconds_left(lines, steps), str(holder))
+    note = _changed_steps(path, steps)
     if fraction == 1.0:
-        return RunState(path, "finished", 1.0, _final(lines))
+        return RunState(path, "finished", 1.0, _final(lines), note=note)
     if error := read_error(path):
         return RunState(path, "failed", fraction, _latest(lines), note=error)
-    return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps))
+    return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps), note)
 
 
 def metrics(path: Path) -> Lines:
@@ -103,6 +104,15 @@ def _size(path: Path) -> tuple[int, int]:
         return max(1, int(section["steps"])), int(section["seeds"])
     except (KeyError, TypeError, ValueError) as error:
         raise RefilError(f"{file} is not a config of refil: {error}") from error
+
+
+def _changed_steps(path: Path, steps: int) -> str:
+    """Say that the number of steps is not the one that was last saved: it was edited, or training with it saved nothing yet."""
+    try:
+        saved = stored.parse(metadata.read_saved(path / run_dir.CHECKPOINT).config, "")["train"]["steps"]
+    except (RefilError, KeyError, TypeError):  # no checkpoint, or one of version 0.1
+        return ""
+    return "" if saved == steps else f"train.steps is {steps:,}, and was {saved:,} when the run was last saved"
 
 
 def _latest(lines: Lines) -> float | None:

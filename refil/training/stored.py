@@ -106,12 +106,22 @@ def check_complete(config: Any, values: dict[str, Any]) -> Any:
 
 def differences(saved: str, asked: str) -> dict[str, tuple[Any, Any]]:
     """Return the options that differ in two stored configs, among those that both have, by path with both values."""
-    try:
-        ours, theirs = (dict(_flatten(json.loads(text))) for text in (saved, asked))
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise RefilError(f"a stored config cannot be compared: {error}") from error
+    ours, theirs = _flat_pair(saved, asked)
     pairs = {path: (ours[path], theirs[path]) for path in ours if path in theirs}
     return {path: pair for path, pair in pairs.items() if _without_folder(pair[0]) != _without_folder(pair[1])}
+
+
+def lacking(saved: str, asked: str) -> list[str]:
+    """Return the options that the second of two stored configs lacks, except those that configs of an older version may lack."""
+    ours, theirs = _flat_pair(saved, asked)
+    return [path for path in ours if path not in theirs and path not in MAY_BE_MISSING]
+
+
+def _flat_pair(saved: str, asked: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        return dict(_flatten(json.loads(saved))), dict(_flatten(json.loads(asked)))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RefilError(f"a stored config cannot be compared: {error}") from error
 
 
 def _file_name(name: str) -> str:

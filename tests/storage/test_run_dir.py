@@ -327,6 +327,26 @@ def test_metrics_are_not_read_under_the_config_of_another_run(run):
         run.metrics()
 
 
+def test_a_line_after_the_checkpoint_of_a_seed_that_the_run_does_not_have_is_refused(run):
+    run.append_metrics(LINES[:1])
+    save(run)
+    run.append_metrics(LINES[1:])
+    assert run.metrics() == LINES
+    run.append_metrics([LINES[0] | {"seed": 7}])
+    with pytest.raises(RefilError, match=r"metrics.jsonl, line 4: the run has no seed 7"):
+        run.metrics()
+
+
+def test_metrics_are_not_read_under_a_config_that_lacks_options(run):
+    run.append_metrics(LINES)
+    save(run)
+    values = json.loads((run.path / run_dir.CONFIG).read_text())
+    del values["algorithm"]["lr"], values["train"]["kernels"]  # the second is newer than version 0.2.0
+    (run.path / run_dir.CONFIG).write_text(json.dumps(values))
+    with pytest.raises(RefilError, match=r"checkpoint.safetensors was saved with algorithm.lr, which the config lacks"):
+        run.metrics()
+
+
 def test_metrics_are_read_next_to_a_damaged_checkpoint_with_a_warning(run):
     run.append_metrics(LINES)
     (run.path / run_dir.CHECKPOINT).write_text("x")

@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
 from refil.errors import RefilError
@@ -54,6 +55,27 @@ def test_failed_and_damaged_runs_say_why(run):
     found = state.read(run.path)
     assert found.status == "failed"
     assert "metrics.jsonl, line 1" in found.note
+
+
+def test_an_edited_win_rate_is_not_shown(run):
+    run.append_metrics([line(1000, 1.0, seed, win_rate=0.5) for seed in (0, 1)])
+    run.save_checkpoint({"a": np.zeros(1)}, run.config, 1.0, run.metrics_bytes)
+    assert state.read(run.path).win_rate == 0.5
+    text = (run.path / run_dir.METRICS).read_text()
+    (run.path / run_dir.METRICS).write_text(text.replace("0.5", "0.9", 1))
+    found = state.read(run.path)
+    assert (found.status, found.win_rate) == ("failed", None)
+    assert "metrics.jsonl does not match checkpoint.safetensors" in found.note
+
+
+def test_steps_that_were_changed_since_the_last_save_are_noted(run):
+    run.append_metrics([line(1000, 1.0, seed, win_rate=0.5) for seed in (0, 1)])
+    run.save_checkpoint({"a": np.zeros(1)}, run.config, 1.0, run.metrics_bytes)
+    assert state.read(run.path).note == ""
+    run.write_config(run.config.with_options(steps=2000))
+    found = state.read(run.path)
+    assert (found.status, found.done) == ("waiting", 0.5)
+    assert found.note == "train.steps is 2,000, and was 1,000 when the run was last saved"
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link"])

@@ -129,6 +129,12 @@ MISTAKES = [
     Mistake(
         ENV, "    cells: PositiveInt = 5 ", "    cells: PositiveInt ", r"every option in Config needs a default; cells has none"
     ),
+    Mistake(
+        ENV,
+        "    cells: PositiveInt = 5 ",
+        "    name: str = 'x'\n    cells: PositiveInt = 5 ",
+        r"an option in Config cannot be called name, which config.json keeps for refil itself",
+    ),
     Mistake(ENV, "MAX_AGENTS = 4", "MAX_AGENTS = 4 +", r"beacon.py is not a Python file: line \d+"),
     Mistake(ENV, "Outcome(reward=", 'Outcome(metrics={"far": 1.0}, reward=', r"gives metrics \('far',\), metric_names is \(\)"),
     Mistake(LOSS, TD_LOSS, TD_LOSS + "[0]", r"loss\(\) returned an array of shape \(\); it must return \(loss, metrics\)"),
@@ -149,6 +155,12 @@ MISTAKES = [
         "key: PRNGKeyArray, config: Config",
         "config: Config",
         r"loss\(\) is called with \(model, target_model, batch, key\)",
+    ),
+    Mistake(
+        LOSS,
+        "    trace: UnitFloat = 0.8 ",
+        "    sha256: str = ''\n    trace: UnitFloat = 0.8 ",
+        r"an option in Config cannot be called sha256",
     ),
     Mistake(LOSS, "return optax.chain(", "return (", r"optimizer\(\) returned a tuple of 2; it must return an optax optimizer"),
     Mistake(LOSS, "(1 - step) * old + step * new, target, model)", "old, target)[0]", r"target_update\(\).*"),

@@ -34,6 +34,7 @@ from refil.cli import plot, train
 from refil.errors import RefilError
 from refil.storage import run_dir, serialization
 from refil.storage.run_dir import RunDir
+from refil.sweeps import state
 from refil.sweeps.plan import PlannedRun
 from refil.training import config as configs
 from refil.training import trainer
@@ -42,7 +43,10 @@ from refil.training.config import RunConfig
 JSON = ("config.json", "metrics.jsonl", "by_task.json")
 ARRAYS = ("checkpoint.safetensors", "model_seed_0.safetensors", "model_seed_1.safetensors")
 WRITTEN = (*JSON, *ARRAYS, "lock", "unsaved", "learning_curve.png", "aborted_1")
-STRAY = ("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json")
+STRAY = (
+    *("model_seed_0 (copy).safetensors", "model_seed_00.safetensors", "model_seed_x.safetensors", "config (1).json"),
+    *("model_seed_7.safetensors", "model_seed_8.safetensors"),
+)
 VALUES = (None, True, -1, 0, 3, 10**30, 1.5, float("nan"), float("inf"), "", "x", [], [1], {}, {"a": 1}, "9" * 5000)
 WINS = {"task": [2, 7]}  # of 10 episodes, by seed
 TIME_LIMIT = 600.0  # seconds for all readers of one mutation, on a machine that may be busy
@@ -197,7 +201,10 @@ def spoil_numbers(run: Path, peers: list[Path], choose: random.Random) -> str:
 def stray_file(run: Path, peers: list[Path], choose: random.Random) -> str:
     """Add a file that is named almost like one of a run."""
     name = choose.choice(STRAY)
-    shutil.copy(choose.choice(peers) / "config.json", run / name)
+    if choose.random() < 1 / 4:
+        (run / name).mkdir()
+    else:
+        shutil.copy(choose.choice(peers) / choose.choice(("config.json", ARRAYS[0])), run / name)
     return f"{name} added"
 
 
@@ -224,6 +231,14 @@ def read_tasks(run: RunDir, config: RunConfig) -> Any:
     from refil.plots import tasks_ranked
 
     return list(tasks_ranked.table({"tasks": [run]})), run.by_task()
+
+
+def read_status(run: RunDir, config: RunConfig) -> Any:
+    """Read what `refil status` shows."""
+    found = state.read(run.path)
+    if found.note:
+        raise RefilError(found.note)
+    return found.done, found.win_rate
 
 
 def read_models(run: RunDir, config: RunConfig) -> Any:
@@ -262,7 +277,7 @@ def write_again(run: RunDir, config: RunConfig) -> Any:
         serialization.write_atomic(run.path / run_dir.CURVE, b"")
 
 
-READERS = (read_curves, read_tasks, read_models, read_sweep, read_checkpoint)
+READERS = (read_curves, read_tasks, read_status, read_models, read_sweep, read_checkpoint)
 
 
 def read_all(path: Path, config: RunConfig) -> dict[str, tuple[str, Any]]:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,11 @@ def add_trusted(sha256: str, path: Path) -> None:
             stream.write(f"{sha256} {str(path)!a}\n".encode())
     except (OSError, RuntimeError):
         os.environ[TRUSTED] = f"{os.environ.get(TRUSTED, '')} {sha256}".strip()
+
+
+def trusting(hashes: Iterable[str]) -> dict[str, str]:
+    """Return the environment variable by which another process, maybe on another machine, trusts code with these hashes."""
+    return {TRUSTED: " ".join([*os.environ.get(TRUSTED, "").split(), *filter(None, hashes)])}
 
 
 def _list_path() -> Path:

@@ -40,6 +40,7 @@ LAYERS = [
         "refil.training.setup",
         "refil.training.flags",
         "refil.training.cache",
+        "refil.training.exhaustion",
         "refil.training.devices",
         "refil.training.stored",
         "refil.training.memory",

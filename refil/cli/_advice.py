@@ -11,6 +11,7 @@ COMMANDS = {
     "training its config in another folder": "'refil train --config {run}/config.json --out DIR'",
     "trust=True": "--trust",
     "kernels='on'": "'--kernels on'",
+    "reduce episodes": "reduce --episodes",
     "gpus=": "--gpus ",
     "the job option": "--slurm-options",
     "the address of a Ray cluster": "--ray",

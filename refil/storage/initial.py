@@ -1,15 +1,17 @@
 """Initial weights: a trained model that every seed of a run starts from, kept in the folder of the run."""
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from refil.errors import RefilError
-from refil.storage import model_files, serialization
+from refil.storage import model_files, records, serialization
 from refil.training.setup import Setup
 
-INIT = "init.safetensors"
+INIT, MARKER = "init.safetensors", "init.json"  # the second says that the first belongs to the run
 
 
 def load(path: Path, setup: Setup) -> Any:
@@ -33,15 +35,24 @@ def check(model: Any, setup: Setup, name: str) -> None:
 
 
 def store(folder: Path, model: Any) -> None:
-    """Write the model that a new run starts from; None removes what an earlier attempt has left."""
+    """Write the model that a new run starts from, and its checksum; None removes what an earlier attempt has left."""
+    serialization.remove(folder / MARKER)
     if model is None:
         serialization.remove(folder / INIT)
     else:
         serialization.write_arrays(folder / INIT, model, {})
+        checksum = serialization.read_metadata(folder / INIT)["checksum"]
+        serialization.write_atomic(folder / MARKER, json.dumps({"checksum": checksum}).encode())
 
 
 def stored(folder: Path, setup: Setup) -> Any:
-    """Return the model that a run starts from, or None if it starts from random weights."""
+    """Return the model that a run starts from, or None if it starts from random weights; raise if it is gone or another one."""
+    if os.path.lexists(folder / MARKER):  # version 0.2.0 wrote none
+        expected = records.parse_json(serialization.read_bytes(folder / MARKER), folder / MARKER)
+        if not (folder / INIT).exists():
+            raise RefilError(f"{folder / INIT}, the model that this run starts from, is gone; start it again in another folder")
+        if expected != {"checksum": serialization.read_metadata(folder / INIT).get("checksum")}:
+            raise RefilError(f"{folder / INIT} is not the model that this run started from, of which {MARKER} has the checksum")
     return _read(folder / INIT, setup) if (folder / INIT).exists() else None
 
 

@@ -66,6 +66,8 @@ def check_config(path: Path, config: RunConfig, metadata: dict[str, str]) -> Non
 def check_stored_config(path: Path, saved: str, requested: str) -> None:
     """Raise if a file was saved with another config than the stored one; neither is interpreted, so that no code runs."""
     _check_same(path, stored.differences(saved, requested))
+    if lacking := stored.lacking(saved, requested):
+        raise RefilError(f"{path} was saved with {', '.join(lacking)}, which the config lacks")
 
 
 def check_seed(path: Path, seed: int, metadata: dict[str, str]) -> None:

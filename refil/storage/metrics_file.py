@@ -9,6 +9,7 @@ from typing import Any
 from refil.errors import RefilError
 from refil.storage import records, regular, serialization
 from refil.storage.metadata import Saved
+from refil.training import stored
 
 
 class MetricsFile:
@@ -52,6 +53,14 @@ class MetricsFile:
             records.parse_metrics(covered, self.path)
         elif saved.metrics_checksum != _checksum(covered):
             raise RefilError(f"{problem}: its first {saved.metrics_bytes} bytes have changed since that was saved")
+
+    def check_seeds(self, content: bytes, saved: Saved) -> None:
+        """Raise if a line after a checkpoint, which its checksum does not cover, is of a seed that the run does not have."""
+        source = f"the config in {self.path.with_name('checkpoint.safetensors')}"
+        seeds = stored.seeds(stored.parse(saved.config, source), source)
+        for line in records.parse_metrics(content, self.path)[content.count(b"\n", 0, saved.metrics_bytes) :]:
+            if line["seed"] not in seeds:
+                raise RefilError(f"{line.where}: the run has no seed {line['seed']}")
 
     def truncate(self, saved: Saved) -> None:
         """Cut off the lines after a checkpoint; raise if those before it are not the ones that it was saved with."""

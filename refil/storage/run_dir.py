@@ -5,7 +5,7 @@
     metrics.jsonl              one line per log entry of a seed
     checkpoint.safetensors     the state of training, to resume from
     model_seed_N.safetensors   the model of one seed
-    init.safetensors           the model that all seeds start from, if it is not random
+    init.safetensors           the model that all seeds start from, if it is not random, with its checksum in init.json
     unsaved                    an empty file that exists until the first checkpoint is written
     aborted_1/                 files of a start that was killed before its first checkpoint
     by_task.json               wins on every task, written by `refil evaluate --by-task`
@@ -17,8 +17,6 @@
 Metrics are appended; all other files are replaced atomically.
 """
 
-import itertools
-import os
 import warnings
 from functools import partial
 from pathlib import Path
@@ -29,15 +27,17 @@ import numpy as np
 from jaxtyping import PyTree
 
 from refil.errors import RefilError
-from refil.storage import initial, metadata, model_files, records, serialization
+from refil.storage import initial, leftovers, metadata, model_files, records, serialization
+from refil.storage.leftovers import has_content
 from refil.storage.lock import is_locked
 from refil.storage.lock import locked as locked
 from refil.storage.metadata import Saved
 from refil.storage.metrics_file import MetricsFile
+from refil.storage.model_files import CONFIG as CONFIG
 from refil.training import config as configs
 from refil.training.config import RunConfig
 
-CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.jsonl", "checkpoint.safetensors"
+METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 CURVE, REPLAY, BY_TASK, UNSAVED = "learning_curve.png", "replay.html", "by_task.json", "unsaved"
 OLD_CHECKPOINT = "training.safetensors"  # checkpoint of version 0.1
 PARAMETERS = "learner.parameters"  # arrays of a checkpoint whose names start so are the model
@@ -69,11 +69,11 @@ class RunDir:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds whose models are stored."""
+        """The seeds of the run whose models are stored."""
         return list(model_files.find(self.path))
 
     def model_paths(self) -> list[Path]:
-        """Return the files of all models; warn about files that are named almost like one."""
+        """Return the files of the models of the run; warn about others that are named like one."""
         return list(model_files.find(self.path).values())
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ class RunDir:
         """
         saved = self._readable_checkpoint()  # before the metrics, which grow while a run trains
         content = self._metrics.read()
-        lines = records.parse_metrics(content, self._metrics.path)
+        lines: list[dict[str, Any]] = [*records.parse_metrics(content, self._metrics.path)]
         if saved is not None:
             self._verify(content, saved)
         return lines
@@ -93,7 +93,7 @@ class RunDir:
         if not self.has_checkpoint:
             return []
         size = metadata.read_saved(self.path / CHECKPOINT).metrics_bytes
-        return records.parse_metrics(self._metrics.read()[:size], self._metrics.path)
+        return [*records.parse_metrics(self._metrics.read()[:size], self._metrics.path)]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Append lines to the metrics."""
@@ -110,7 +110,7 @@ class RunDir:
         if not path.exists():
             raise RefilError(f"{self.path} has no {BY_TASK} yet; evaluating the run by task creates it", self.path)
         rates, models = records.parse_by_task(serialization.read_bytes(path), path)
-        if models is not None and self.model_paths() and models != model_files.checksums(self.path):
+        if models is not None and not model_files.are_among(self.path, models):
             raise RefilError(f"{path} belongs to other models than those in {run}; evaluating the run by task replaces it", run)
         return rates
 
@@ -129,21 +129,16 @@ class RunDir:
 
         Raise if the folder holds a run whose checkpoint was deleted: its metrics must not be lost.
         """
-        leftovers = [path for path in (self.path / METRICS, self.path / BY_TASK, *self.model_paths()) if _has_content(path)]
-        if leftovers and not (self.path / UNSAVED).exists():
+        files = leftovers.find(self.path, (METRICS, BY_TASK))
+        if files and not (self.path / UNSAVED).exists():
             hint = "training its config in another folder repeats it"
             if (old := self.path / OLD_CHECKPOINT).exists():
                 raise RefilError(f"{old} was written by refil 0.1 and cannot be resumed; {hint}", self.path)
             raise RefilError(f"{self.path} has no {CHECKPOINT} to resume from; {hint}", self.path)
-        archive = next(path for n in itertools.count(1) if not os.path.lexists(path := self.path / f"aborted_{n}"))
-        if leftovers:
-            serialization.make_folder(archive)
-        for path in leftovers:
-            with serialization.wrap_os_errors(archive / path.name):
-                path.rename(archive / path.name)
+        archive = leftovers.archive(self.path, files)
         serialization.write_atomic(self.path / UNSAVED, b"")
         serialization.write_atomic(self.path / METRICS, b"")
-        return archive if leftovers else None
+        return archive
 
     def save_checkpoint(
         self, state: PyTree, config: RunConfig, seconds: float, metrics_bytes: int, num_uncompressed: int | None = None
@@ -152,7 +147,7 @@ class RunDir:
 
         `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
         """
-        checksum, models = self._metrics.checksum(metrics_bytes), model_files.checksums(self.path)
+        checksum, models = self._metrics.checksum(metrics_bytes), model_files.checksums(self.path, _seeds(config))
         saved = Saved(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed, models)
         serialization.fsync(self.path / METRICS)  # the checkpoint refers to them
         serialization.write_arrays(self.path / CHECKPOINT, state, saved.to_metadata())
@@ -193,6 +188,7 @@ class RunDir:
         saved, model = self._readable_checkpoint(), model_files.load(self.path, seed, like, self.config)
         matches = saved is None or not saved.models or model_files.is_saved(self.path, seed, saved.models)
         if not matches and not is_locked(self.path):  # while a run is saved, models are newer than its checkpoint
+            self.metrics()  # raises where the checkpoint is that of another run, and cannot be resumed either
             file, advice = model_files.path(self.path, seed), "resuming the run saves both again"
             raise RefilError(f"{file} was not saved with {CHECKPOINT}: it is of another run or time; {advice}", self.path)
         return model
@@ -205,12 +201,14 @@ class RunDir:
     def load_models(self, like: Tree) -> Tree:
         """Return the models of all seeds with a leading axis; `like` is the model of one seed."""
         if not self.seeds:
+            self.metrics()  # raises where the config has other seeds than the checkpoint
             raise RefilError(f"{self.path} has no model yet")
         return jax.tree.map(lambda *leaves: np.stack(leaves), *(self.load_model(seed, like) for seed in self.seeds))
 
     def _verify(self, content: bytes, saved: Saved) -> None:
         self._metrics.check(content, saved)
         metadata.check_stored_config(self.path / CHECKPOINT, saved.config, serialization.read_text(self.path / CONFIG))
+        self._metrics.check_seeds(content, saved)
 
     def _readable_checkpoint(self) -> Saved | None:
         try:
@@ -224,6 +222,8 @@ def create(path: Path, config: RunConfig, init: Any = None) -> RunDir:
     """Create the folder of a new run, maybe with a model to start from; a folder in which nothing was learned is used again."""
     if has_learned(path):
         raise RefilError(f"{path} already holds a run: resume=True continues it, or choose another folder", path)
+    if not (path / UNSAVED).exists() and (files := leftovers.find(path, (BY_TASK,), _seeds(config))):
+        raise RefilError(f"{path} already holds {files[0].name} of another run; choose another folder")
     serialization.make_folder(path)
     initial.store(path, init)  # before the config, so that no run forgets it
     run = RunDir(path)
@@ -242,9 +242,9 @@ def open_run(path: Path, trust: bool = False) -> RunDir:
 def has_learned(path: Path) -> bool:
     """Return whether a folder holds a checkpoint, or metrics of a run that began to learn."""
     metrics = MetricsFile(path / METRICS)
-    learned = metrics.has_learned if (path / UNSAVED).exists() else _has_content(metrics.path)
-    return learned or any(_has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT))
+    learned = metrics.has_learned if (path / UNSAVED).exists() else has_content(metrics.path)
+    return learned or any(has_content(path / name) for name in (CHECKPOINT, OLD_CHECKPOINT))
 
 
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
+def _seeds(config: RunConfig) -> range:
+    return range(config.train.seed, config.train.seed + config.train.seeds)

@@ -39,8 +39,8 @@ class Executor(Protocol):
         """Return how many jobs can run at the same time, now."""
         ...
 
-    def start(self, path: Path, minutes: float | None) -> Job:
-        """Start to train the run in a folder, for at most a number of minutes."""
+    def start(self, path: Path, minutes: float | None, environment: dict[str, str]) -> Job:
+        """Start to train the run in a folder, for at most a number of minutes, with these environment variables."""
         ...
 
     def close(self) -> None:

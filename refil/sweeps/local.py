@@ -25,11 +25,11 @@ class LocalExecutor:
         """Return the number of slots."""
         return len(self.slots)
 
-    def start(self, path: Path, minutes: float | None) -> Process:
+    def start(self, path: Path, minutes: float | None, environment: dict[str, str]) -> Process:
         """Start a process in a free slot."""
         number = next(n for n, job in enumerate(self.jobs) if job is None or job.poll() is not None)
-        name, environment = self.slots[number]
-        self.jobs[number] = job = Process(path, environment, minutes, name)
+        name, own = self.slots[number]
+        self.jobs[number] = job = Process(path, environment | own, minutes, name)
         return job
 
     def close(self) -> None:

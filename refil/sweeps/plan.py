@@ -33,13 +33,19 @@ class PlannedRun:
         steps = {line["seed"]: line["env_steps"] for line in run.metrics()}
         return len(steps) == self.config.train.seeds and min(steps.values()) >= self.config.train.steps
 
+    @property
+    def hashes(self) -> list[str]:
+        """The SHA-256 of the users' files that the run needs: no other code may run for it."""
+        return [sha256 for _, sha256 in self.config.names().values() if sha256]
+
     def check(self) -> None:
         """Raise if the folder holds a run with other options, or one that is damaged."""
         if not (self.path / run_dir.CONFIG).exists():
             return
         differing = run_dir.open_run(self.path).differences(self.config)
         allowed = _may_differ_when_finished if self.is_finished else configs.is_changeable
-        names = sorted(self.flag(name) for name in differing if not allowed(name))
+        # A run of version 0.2.0 has no hash of its code; `prepare` writes it.
+        names = sorted(self.flag(name) for name in differing if not (allowed(name) or name.endswith(".sha256")))
         if names and run_dir.has_learned(self.path):
             raise RefilError(f"{self.path} holds a run with other options: {', '.join(names)}; choose another folder")
 

@@ -27,13 +27,16 @@ ENDS_WITH_PARENT = (
 
 
 def command(path: Path | str, minutes: float | None) -> list[str]:
-    """Return the arguments of Python that train the run in a folder; its code is what the sweep has put there."""
+    """Return the arguments of Python that train the run in a folder; its code must be trusted."""
     limit = [] if minutes is None else ["--stop-after", f"{minutes:.3f}"]
-    return ["-m", "refil", "train", "--resume", str(path), "--trust", *limit]
+    return ["-m", "refil", "train", "--resume", str(path), *limit]
 
 
 class Process:
-    """A process that trains a run. It must be started in a thread that lives as long as it."""
+    """A process that trains a run. It must be started in a thread that lives as long as it.
+
+    `environment` says which code it trusts; a run whose folder was changed meanwhile does not run other code.
+    """
 
     def __init__(self, path: Path, environment: Mapping[str, str], minutes: float | None, where: str = "") -> None:
         self.path, self.where = path, where

@@ -48,13 +48,13 @@ class RayExecutor:
         """Return how many runs fit into the nodes that are alive."""
         return int(min(self._fits(), self.most))
 
-    def start(self, path: Path, minutes: float | None) -> "RayJob":
+    def start(self, path: Path, minutes: float | None, environment: dict[str, str]) -> "RayJob":
         """Start an actor that trains the run in a folder."""
         shared = local.memory(self.slots, os.environ) if self.on_gpu else {"JAX_PLATFORMS": "cpu"}
         gpus = 1 / self.slots if self.on_gpu else 0
         cpus = 1 if self.on_gpu else self._cpus()
         actor = self.ray.remote(_Worker).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
-        return RayJob(self.ray, actor, path, shared, minutes)
+        return RayJob(self.ray, actor, path, environment | shared, minutes)
 
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""

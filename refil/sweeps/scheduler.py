@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from refil import user_files
 from refil.errors import RefilError
 from refil.storage import claims, run_dir, serialization
 from refil.sweeps import state
@@ -142,7 +143,7 @@ class Scheduler:
         run.prepare()
         serialization.remove(run.path / ERROR)
         minutes = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) / 60
-        self.jobs[run] = job = self.executor.start(run.path, minutes)
+        self.jobs[run] = job = self.executor.start(run.path, minutes, user_files.trusting(run.hashes))
         self.message(f"started {run.label} on {job.where}: {run.path}")
 
     @contextlib.contextmanager

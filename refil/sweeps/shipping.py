@@ -1,9 +1,10 @@
 """The files of a run as bytes, for machines that share no file system: what changed is shipped to the folder of the sweep."""
 
+import errno
 from pathlib import Path
 from typing import NamedTuple
 
-from refil.storage import run_dir, serialization
+from refil.storage import regular, run_dir, serialization
 from refil.storage.claims import NAME as CLAIM
 from refil.storage.lock import LOCK
 
@@ -27,9 +28,12 @@ def changes(path: Path, known: Stamps) -> Changes:
     for name in sorted(now, key=lambda name: (name == run_dir.METRICS, name)):
         if now[name] != known.get(name):
             try:
-                files[name] = (path / name).read_bytes()
-            except FileNotFoundError:  # removed just now
-                del now[name]
+                with regular.open_file(path / name) as file:
+                    files[name] = file.read()
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, None):
+                    raise
+                del now[name]  # removed just now, or replaced by a FIFO or a folder
     gone = sorted(known.keys() - now.keys())
     known.clear()
     known.update(now)

@@ -45,11 +45,11 @@ class SlurmExecutor:
         """Return how many jobs may be in the queue."""
         return MOST_JOBS
 
-    def start(self, path: Path, minutes: float | None) -> "SlurmJob":
+    def start(self, path: Path, minutes: float | None, environment: dict[str, str]) -> "SlurmJob":
         """Submit a job."""
         minutes = self.minutes if minutes is None else min(minutes, self.minutes)
         try:
-            job = self.executor.submit(Training(), path.absolute(), minutes)
+            job = self.executor.submit(Training(), path.absolute(), minutes, environment)
         except (OSError, subprocess.CalledProcessError, self.submitit.core.utils.FailedJobError) as error:
             raise RefilError(f"SLURM does not accept the job: {last_error(str(error).splitlines())}") from error
         return SlurmJob(job)
@@ -116,14 +116,14 @@ class SlurmJob:
 class Training:
     """The program of a job; submitit calls `checkpoint` when SLURM announces that it will end the job."""
 
-    def __call__(self, path: Path, minutes: float) -> tuple[str, str]:
+    def __call__(self, path: Path, minutes: float, environment: dict[str, str]) -> tuple[str, str]:
         """Train the run in a folder."""
-        self.process = Process(path, {}, minutes)
+        self.process = Process(path, environment, minutes)
         while (ended := self.process.poll()) is None:
             time.sleep(0.5)
         return ended.how, ended.error
 
-    def checkpoint(self, path: Path, minutes: float) -> None:
+    def checkpoint(self, path: Path, minutes: float, environment: dict[str, str]) -> None:
         """Save and stop; the scheduler, not submitit, decides what is submitted again."""
         self.process.stop()
         self.process.process.wait()

@@ -7,10 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from refil import stats
 from refil.errors import RefilError
-from refil.storage import claims, records, run_dir, serialization
+from refil.storage import claims, metadata, records, regular, run_dir, serialization
 from refil.sweeps.plan import ERROR
 from refil.training import stored
 
+MAX_ERROR = 10_000  # bytes
 Status = Literal["finished", "running", "failed", "waiting", "partial"]
 Lines = list[dict[str, Any]]
 NO_CHECKPOINT = "ended early; no checkpoint to resume from"
@@ -42,25 +43,28 @@ def find(folder: Path) -> list[Path]:
 
 def read(path: Path) -> RunState:
     """Return the state of a run."""
+    holder = claims.holder(path)
     try:
         steps, seeds = _size(path)
-        holder = claims.holder(path)
+        run = run_dir.open_run(path)
+        lines = metrics(path) if holder else run.metrics()  # compared with the checkpoint, as by `refil plot`
         # What was logged after the last checkpoint is made again, so that it counts only while the run trains.
-        is_saved = holder is not None or run_dir.open_run(path).is_complete
-        lines = metrics(path) if is_saved else run_dir.open_run(path).saved_metrics()
+        is_saved = holder is not None or run.is_complete
+        lines = lines if is_saved else run.saved_metrics()
     except RefilError as error:
         return RunState(path, "failed", note=str(error))
     done = {line["seed"]: min(line["env_steps"] / steps, 1.0) for line in lines}
     fraction = min(done.values()) if len(done) == seeds else 0.0
     if holder is not None:
         return RunState(path, "running", fraction, _latest(lines), seconds_left(lines, steps), str(holder))
+    note = _changed_steps(path, steps)
     if fraction == 1.0 and is_saved:
-        return RunState(path, "finished", 1.0, _final(lines))
+        return RunState(path, "finished", 1.0, _final(lines), note=note)
     if error := read_error(path):
         return RunState(path, "failed", fraction, _latest(lines), note=error)
     if lines and not (path / run_dir.CHECKPOINT).exists():
         return RunState(path, "partial", fraction, _latest(lines), note=NO_CHECKPOINT)
-    return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps))
+    return RunState(path, "waiting", fraction, _latest(lines), seconds_left(lines, steps), note)
 
 
 def metrics(path: Path) -> Lines:
@@ -84,11 +88,17 @@ def seconds_left(lines: Lines, steps: int) -> float | None:
 
 
 def read_error(path: Path) -> str:
-    """Return why the last process that trained here failed, or nothing."""
+    """Return why the last process that trained here failed, or nothing; whoever owns the folder may have put anything there."""
+    file = path / ERROR
+    if file.is_symlink():
+        return f"{file} is a symbolic link, which is not read"
     try:
-        return (path / ERROR).read_text(errors="replace").strip()
-    except OSError:
+        with regular.open_file(file) as opened:
+            return opened.read(MAX_ERROR).decode(errors="replace").strip()
+    except FileNotFoundError:
         return ""
+    except OSError as error:
+        return f"cannot read {file}: {error.strerror or error}"
 
 
 @functools.lru_cache(maxsize=256)
@@ -104,6 +114,15 @@ def _size(path: Path) -> tuple[int, int]:
         return max(1, int(section["steps"])), int(section["seeds"])
     except (KeyError, TypeError, ValueError) as error:
         raise RefilError(f"{file} is not a config of refil: {error}") from error
+
+
+def _changed_steps(path: Path, steps: int) -> str:
+    """Say that the number of steps is not the one that was last saved: it was edited, or training with it saved nothing yet."""
+    try:
+        saved = stored.parse(metadata.read_saved(path / run_dir.CHECKPOINT).config, "")["train"]["steps"]
+    except (RefilError, KeyError, TypeError):  # no checkpoint, or one of version 0.1
+        return ""
+    return "" if saved == steps else f"train.steps is {steps:,}, and was {saved:,} when the run was last saved"
 
 
 def _latest(lines: Lines) -> float | None:

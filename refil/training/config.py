@@ -159,16 +159,17 @@ def read(text: str, source: str, folder: Path | None = None, trust: bool = False
 def compare(text: str, source: str, config: RunConfig, complete: bool = False) -> dict[str, tuple[Any, Any]]:
     """Return the options in which a stored config differs from a given one, as `differences` does; no stored code runs.
 
-    Options that are missing in the stored config have their defaults, or are refused if it must be complete.
+    If it must be `complete`, missing options are refused and missing hashes are differences; otherwise neither matters.
     """
     values = stored.parse(text, source)
-    if names := stored.mismatched_names(values, config.names()):
+    names, hashes = stored.mismatched_names(values, config.names())
+    if names:
         return names
     for kind, (name, sha256) in config.names().items():
         values[kind] |= {"name": name, "sha256": sha256}
     try:
         found = _from_values(values)
-        return differences(stored.check_complete(found, values) if complete else found, config)
+        return differences(stored.check_complete(found, values), config) | hashes if complete else differences(found, config)
     except RefilError as error:
         raise RefilError(f"{source}: {error}") from error
 
@@ -231,9 +232,7 @@ def algorithm_config(method: str, sha256: str = "") -> Any:
 
 
 def _group_by_section(config: RunConfig, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    section = {
-        each.name: name for name in ("algorithm", "train", "output") for each in dataclasses.fields(getattr(config, name))
-    }
+    section = {each.name: name for name in SECTIONS for each in dataclasses.fields(getattr(config, name))}
     groups: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         current = RENAMED.get(name, name)

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from refil import hardware, shards
 from refil.errors import RefilError
 from refil.rollout import is_hosted
+from refil.training import exhaustion
 from refil.training.setup import Setup
 from refil.types import Env
 
@@ -189,10 +190,17 @@ def _compile_all(*calls: tuple[Any, ...]) -> list[Callable[..., PyTree]]:
         return [each.result() for each in started]
 
 
-def run(env: Env, function: Callable[..., PyTree], *arguments: PyTree, quickly: bool = False) -> PyTree:
-    """Compile a function that plays episodes, call it once, and return its results as NumPy arrays."""
-    (compiled,) = compile_all((program(env, function, quickly), *arguments))
-    return jax.device_get(compiled(*arguments))
+def run(
+    env: Env, function: Callable[..., PyTree], *arguments: PyTree, quickly: bool = False, option: str = "episodes"
+) -> PyTree:
+    """Compile a function that plays episodes, call it once, and return its results as NumPy arrays.
+
+    Raise if it does not fit into memory; `option` says how many episodes it plays.
+    """
+    with exhaustion.explained(option):
+        (compiled,) = compile_all((program(env, function, quickly), *arguments))
+        exhaustion.check_program(compiled, memory_bytes(), option)
+        return jax.device_get(compiled(*arguments))
 
 
 @cache

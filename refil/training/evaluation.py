@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from refil.nn.utilities import team_policy, team_state
 from refil.rollout import rollout, rollout_random_tasks
-from refil.training import devices
+from refil.training import devices, exhaustion
 from refil.types import Env, Trajectory
 
 WON_LENGTH = "won_length_mean"
@@ -64,10 +64,12 @@ def evaluate_by_task(
     `report` gets a text before each task.
     """
     program = devices.program(env, partial(_evaluate_task, env, episodes))
-    (play,), results = devices.compile_all((program, models, keys, np.int32(0))), []
-    for task, name in enumerate(env.task_names):
-        report(f"task {task + 1} of {len(env.task_names)}: {name}")
-        results.append(jax.device_get(play(models, keys, np.int32(task))))
+    with exhaustion.explained("episodes"):
+        (play,), results = devices.compile_all((program, models, keys, np.int32(0))), []
+        exhaustion.check_program(play, devices.memory_bytes(), "episodes")
+        for task, name in enumerate(env.task_names):
+            report(f"task {task + 1} of {len(env.task_names)}: {name}")
+            results.append(jax.device_get(play(models, keys, np.int32(task))))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *results)
 
 

@@ -49,6 +49,18 @@ def parse(text: str, source: str) -> dict[str, Any]:
     return values
 
 
+def seeds(values: dict[str, Any], source: str) -> range:
+    """Return the seeds of a run from its stored config."""
+    section = values.get("train", values)  # version 0.1 had no sections
+    try:
+        first, count = section["seed"], section["seeds"]
+    except (KeyError, TypeError) as error:
+        raise RefilError(f"{source} is not a config of refil: {error}") from error
+    if not all(type(number) is int and number >= 0 for number in (first, count)):
+        raise RefilError(f"{source} is not a config of refil: train.seed is {first!r:.40}, train.seeds {count!r:.40}")
+    return range(first, first + count)
+
+
 def load_code(values: dict[str, Any], folder: Path | None, trust: bool) -> dict[str, Any]:
     """Load the code that a stored config names from the folder of its run, and return the values with names and hashes.
 
@@ -70,15 +82,20 @@ def identity(name: str, sha256: str) -> str:
     return f"{name} (SHA-256 {sha256[:12]})" if sha256 else name
 
 
-def mismatched_names(values: dict[str, Any], names: Names) -> dict[str, tuple[str, str]]:
-    """Return the stored and the given identity of environment and method where they differ, by path of the option."""
-    found = {}
+def mismatched_names(values: dict[str, Any], names: Names) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the stored and the given identity of environment and method where they differ, by path of the option.
+
+    The second part has the hashes of users' files that are missing in the stored config; version 0.2.0 stored none.
+    """
+    found, hashes = {}, {}
     for kind, given in names.items():
         stored = _file_name(values[kind]["name"]), values[kind]["sha256"]
-        has_no_hash = values[kind]["name"].endswith(".py") and not stored[1]  # configs of version 0.2.0 have none
+        has_no_hash = stored[0].endswith(".py") and not stored[1]
         if stored[0] != given[0] or (stored[1] != given[1] and not has_no_hash):
             found[f"{kind}.name"] = (identity(*stored), identity(*given))
-    return found
+        elif stored[1] != given[1]:
+            hashes[f"{kind}.sha256"] = (stored[1], given[1])
+    return found, hashes
 
 
 def check_complete(config: Any, values: dict[str, Any]) -> Any:
@@ -93,12 +110,22 @@ def check_complete(config: Any, values: dict[str, Any]) -> Any:
 
 def differences(saved: str, requested: str) -> dict[str, tuple[Any, Any]]:
     """Return the options that differ in two stored configs, among those that both have, by path with both values."""
-    try:
-        ours, theirs = (dict(_flatten(json.loads(text))) for text in (saved, requested))
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise RefilError(f"a stored config cannot be compared: {error}") from error
+    ours, theirs = _flat_pair(saved, requested)
     pairs = {path: (ours[path], theirs[path]) for path in ours if path in theirs}
     return {path: pair for path, pair in pairs.items() if _without_folder(pair[0]) != _without_folder(pair[1])}
+
+
+def lacking(saved: str, requested: str) -> list[str]:
+    """Return the options that the second of two stored configs lacks, except those that older versions do not have."""
+    ours, theirs = _flat_pair(saved, requested)
+    return [path for path in ours if path not in theirs and path not in MAY_BE_MISSING]
+
+
+def _flat_pair(saved: str, requested: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        return dict(_flatten(json.loads(saved))), dict(_flatten(json.loads(requested)))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise RefilError(f"a stored config cannot be compared: {error}") from error
 
 
 def _file_name(name: str) -> str:

@@ -23,7 +23,7 @@ from refil.rollout import derive_keys
 from refil.storage import initial
 from refil.storage.progress import Latest, NoProgress, Progress
 from refil.storage.run_dir import RunDir
-from refil.training import counters, devices, evaluation, flags
+from refil.training import counters, devices, evaluation, exhaustion, flags
 from refil.training.config import RunConfig
 from refil.training.setup import EVALUATE, Setup
 
@@ -58,7 +58,8 @@ def train(
     `init` is a model to start every seed from; a run folder has its own.
     """
     flags.check(config.train.deterministic, config.train.kernels)
-    with ThreadPoolExecutor() as threads, flags.computing(config.train.precision, config.train.kernels):
+    computing = flags.computing(config.train.precision, config.train.kernels)
+    with ThreadPoolExecutor() as threads, computing, exhaustion.explained("train.seeds, train.envs or the networks"):
         return Trainer(config, run, progress or NoProgress(), loggers, threads).run(resume, should_stop, init)
 
 
@@ -170,6 +171,7 @@ class Trainer:
             *((each, state) for each in (self.play, self.evaluate, self.scalars)),
             *((each, counts) for each in (self.due, self.mark_logged)),
         )
+        exhaustion.check_program(self.evaluate, devices.memory_bytes(), "train.eval_episodes")
 
     def log(self, state: Any) -> Any:
         """Log a line of metrics for every seed that has one due, with an evaluation where that is due."""
@@ -177,8 +179,8 @@ class Trainer:
         if not log_due.any():
             return state
         counts, scalars = jax.device_get((state.counters, self.scalars(state)))
-        results = jax.device_get(self.evaluate(state)) if eval_due.any() else None
-        lines = []
+        with exhaustion.explained("train.eval_episodes"):
+            results, lines = (jax.device_get(self.evaluate(state)) if eval_due.any() else None), []
         for row in np.flatnonzero(log_due):
             line = {name: getattr(counts, name)[row].item() for name in ("seed", "env_steps", "episodes", "updates")}
             line |= {name: values[row].item() for name, values in scalars.items()}

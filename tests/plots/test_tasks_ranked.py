@@ -44,7 +44,7 @@ def test_options_of_learning_curves_are_refused(option, tmp_path):
 
 
 def test_a_run_without_evaluation_by_task_is_refused(tmp_path):
-    with pytest.raises(RefilError, match="--by-task"):
+    with pytest.raises(RefilError, match="evaluating the run by task creates it"):
         tasks_ranked.draw({"ours": [run_dir.create(tmp_path / "run", small())]})
 
 

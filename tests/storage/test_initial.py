@@ -13,7 +13,7 @@ from tests.tiny_runs import small
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """The folder of a run with models of two seeds, which have learned nothing."""
-    config = small(seeds=2)
+    config = small(seed=9, seeds=2)
     run = run_dir.create(tmp_path_factory.mktemp("runs") / "trained", config)
     run.save_models(jax.vmap(config.build().method.init)(jax.random.split(jax.random.key(5), 2)), [9, 10], config)
     return run
@@ -60,6 +60,23 @@ def test_a_new_run_does_not_start_from_what_an_earlier_attempt_left(trained, tmp
     assert initial.stored(run.path, small().build()) is not None
     run = run_dir.create(tmp_path / "run", small())
     assert initial.stored(run.path, small().build()) is None
+
+
+def test_a_run_whose_weights_are_gone_or_others_does_not_start_from_random_ones(trained, tmp_path):
+    config = small(steps=12, batch=16)
+    run = run_dir.create(tmp_path / "run", config, model(trained, 9))
+    (run.path / initial.INIT).write_bytes((trained.path / "model_seed_10.safetensors").read_bytes())
+    with pytest.raises(RefilError, match=r"init.safetensors is not the model that this run started from"):
+        trainer.train(config, run, resume=True)
+    (run.path / initial.INIT).unlink()
+    with pytest.raises(RefilError, match=r"init.safetensors, the model that this run starts from, is gone"):
+        trainer.train(config, run, resume=True)
+
+
+def test_weights_of_version_0_2_0_have_no_checksum(trained, tmp_path):
+    run = run_dir.create(tmp_path / "run", small(), model(trained, 9))
+    (run.path / initial.MARKER).unlink()
+    equal(initial.stored(run.path, small().build()), model(trained, 9))
 
 
 def test_weights_that_are_not_finite_are_refused(trained, tmp_path):

@@ -20,6 +20,8 @@ from tests.tiny_runs import small
 
 STATE = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": {"c": np.array([True, False]), "d": np.int32(7)}}
 
+TWO_SEEDS = small(seed=3, seeds=2)
+
 
 @pytest.fixture
 def run(tmp_path) -> run_dir.RunDir:
@@ -33,6 +35,7 @@ def save(run: run_dir.RunDir, **changes) -> None:
 
 
 def save_models(run: run_dir.RunDir, config) -> None:
+    run.write_config(config)
     models = jax.vmap(config.build().method.init)(jax.random.split(jax.random.key(0), 2))
     run.save_models(models, [3, 4], config)
 
@@ -218,11 +221,11 @@ def test_the_config_is_json_that_reads_back(run):
 
 
 def test_models_are_loaded_for_the_config_they_were_trained_with(run):
-    save_models(run, small())
+    save_models(run, TWO_SEEDS)
     like = jax.eval_shape(small().build().method.init, jax.random.key(0))
     assert run.seeds == [3, 4]
     assert {leaf.shape[0] for leaf in jax.tree.leaves(run.load_models(like))} == {2}
-    run.write_config(small(batch=4))
+    run.write_config(small(seed=3, seeds=2, batch=4))
     with pytest.raises(RefilError, match=r"model_seed_3.* with algorithm.batch 5, but the config has algorithm.batch 4"):
         run.load_models(like)
 
@@ -230,7 +233,7 @@ def test_models_are_loaded_for_the_config_they_were_trained_with(run):
 def test_win_rates_by_task_are_deleted_with_the_models_they_belong_to(run):
     run.write_by_task(4, {"a": [1, 2]})
     assert run.by_task() == {"a": [0.25, 0.5]}
-    save_models(run, small())
+    save_models(run, TWO_SEEDS)
     with pytest.raises(RefilError, match="evaluating the run by task creates it"):
         run.by_task()
 
@@ -324,6 +327,26 @@ def test_metrics_are_not_read_under_the_config_of_another_run(run):
         run.metrics()
 
 
+def test_a_line_after_the_checkpoint_of_a_seed_that_the_run_does_not_have_is_refused(run):
+    run.append_metrics(LINES[:1])
+    save(run)
+    run.append_metrics(LINES[1:])
+    assert run.metrics() == LINES
+    run.append_metrics([LINES[0] | {"seed": 7}])
+    with pytest.raises(RefilError, match=r"metrics.jsonl, line 4: the run has no seed 7"):
+        run.metrics()
+
+
+def test_metrics_are_not_read_under_a_config_that_lacks_options(run):
+    run.append_metrics(LINES)
+    save(run)
+    values = json.loads((run.path / run_dir.CONFIG).read_text())
+    del values["algorithm"]["lr"], values["train"]["kernels"]  # the second is newer than version 0.2.0
+    (run.path / run_dir.CONFIG).write_text(json.dumps(values))
+    with pytest.raises(RefilError, match=r"checkpoint.safetensors was saved with algorithm.lr, which the config lacks"):
+        run.metrics()
+
+
 def test_metrics_are_read_next_to_a_damaged_checkpoint_with_a_warning(run):
     run.append_metrics(LINES)
     (run.path / run_dir.CHECKPOINT).write_text("x")
@@ -354,7 +377,7 @@ def test_a_checkpoint_of_another_run_of_the_same_config_is_refused(run, tmp_path
 
 
 def test_a_model_in_place_of_a_checkpoint_is_refused(run):
-    save_models(run, small())
+    save_models(run, TWO_SEEDS)
     (run.path / run_dir.CHECKPOINT).write_bytes((run.path / "model_seed_3.safetensors").read_bytes())
     with pytest.raises(RefilError, match=r"checkpoint.safetensors is not a checkpoint: its metadata has no"):
         _ = run.num_uncompressed
@@ -368,12 +391,61 @@ def test_parameters_that_are_not_finite_are_refused(run):
 
 
 def test_wins_of_other_models_are_refused(run):
-    save_models(run, small())
+    save_models(run, TWO_SEEDS)
     run.write_by_task(4, {"a": [1, 2]})
     assert run.by_task() == {"a": [0.25, 0.5]}
     (run.path / "model_seed_3.safetensors").write_bytes((run.path / "model_seed_4.safetensors").read_bytes())
     with pytest.raises(RefilError, match=r"by_task.json belongs to other models than those in .*; evaluating"):
         run.by_task()
+
+
+def test_wins_of_models_that_were_not_published_belong_to_those_that_were(run):
+    save_models(run, TWO_SEEDS)
+    run.write_by_task(4, {"a": [1, 2]})
+    (run.path / "model_seed_4.safetensors").unlink()
+    assert run.by_task() == {"a": [0.25, 0.5]}
+    (run.path / "model_seed_3.safetensors").unlink()
+    assert run.by_task() == {"a": [0.25, 0.5]}
+
+
+@pytest.mark.parametrize("stray", ["a model", "garbage", "a folder"])
+def test_models_of_seeds_that_the_run_does_not_have_are_ignored_with_a_warning(run, stray):
+    save_models(run, TWO_SEEDS)
+    path = run.path / "model_seed_7.safetensors"
+    if stray == "a folder":
+        path.mkdir()
+    else:
+        path.write_bytes((run.path / "model_seed_3.safetensors").read_bytes() if stray == "a model" else b"garbage")
+    with pytest.warns(UserWarning, match=r"model_seed_7.safetensors is ignored: the run has no seed 7"):
+        assert run.seeds == [3, 4]
+    with pytest.warns(UserWarning, match="no seed 7"):
+        run.save_checkpoint(STATE, TWO_SEEDS, 1.0, run.metrics_bytes)
+    with pytest.warns(UserWarning, match="no seed 7"):
+        assert run.has_models([3, 4])
+
+
+@pytest.mark.filterwarnings("ignore:.*is ignored")
+def test_models_in_the_folder_of_a_new_run_block_it_only_if_they_would_be_replaced(tmp_path):
+    (tmp_path / "model_seed_4.safetensors").write_bytes(b"precious")
+    with pytest.raises(RefilError, match=r"already holds model_seed_4.safetensors of another run; choose another folder"):
+        run_dir.create(tmp_path, TWO_SEEDS)
+    assert [path.name for path in tmp_path.iterdir()] == ["model_seed_4.safetensors"]
+    assert run_dir.create(tmp_path, small()).archive_unsaved() is None
+
+
+def test_a_model_next_to_the_checkpoint_of_another_run_is_not_to_be_resumed(run, tmp_path):
+    """Resuming would be refused, so evaluating does not advise it."""
+    other = run_dir.create(tmp_path / "other", TWO_SEEDS)
+    for number, each in enumerate((run, other)):
+        each.append_metrics([{"seed": 3, "env_steps": 1, "seconds": number}])
+        save_models(each, TWO_SEEDS)
+        if number:
+            models = jax.vmap(TWO_SEEDS.build().method.init)(jax.random.split(jax.random.key(1), 2))
+            each.save_models(models, [3, 4], TWO_SEEDS)
+        each.save_checkpoint(STATE, TWO_SEEDS, 1.0, each.metrics_bytes)
+    shutil.copy(other.path / run_dir.CHECKPOINT, run.path)
+    with pytest.raises(RefilError, match=r"metrics.jsonl does not match checkpoint.safetensors"):
+        run.load_models(jax.eval_shape(TWO_SEEDS.build().method.init, jax.random.key(0)))
 
 
 def test_links_in_a_run_folder_do_not_destroy_other_files(tmp_path):

@@ -45,7 +45,7 @@ class ScriptedExecutor:
     def capacity(self):
         return self.slots
 
-    def start(self, path, minutes):
+    def start(self, path, minutes, environment):
         self.jobs.append(ScriptedJob(path, self.ends.pop(0)))
         return self.jobs[-1]
 

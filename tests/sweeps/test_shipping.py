@@ -38,3 +38,11 @@ def test_metrics_are_written_before_the_checkpoint_that_covers_them(tmp_path):
     with pytest.raises(RefilError, match="cannot write"):
         shipping.apply(tmp_path, shipped)
     assert sorted(os.listdir(tmp_path)) == ["checkpoint.safetensors", "metrics.jsonl", "model_seed_0.safetensors"]
+
+
+def test_a_fifo_that_has_just_replaced_a_file_is_not_waited_for(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "log.txt")
+    monkeypatch.setattr(shipping, "_stamps", lambda path: {"log.txt": (1, 1), "gone": (1, 1)})
+    known = {}
+    assert shipping.changes(tmp_path, known) == shipping.Changes({}, [])
+    assert known == {}

@@ -1,6 +1,7 @@
 """The state of runs, read from their folders."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -88,6 +89,38 @@ def test_failed_and_damaged_runs_say_why(run):
     found = state.read(run.path)
     assert found.status == "failed"
     assert "metrics.jsonl, line 1" in found.note
+
+
+def test_an_edited_win_rate_is_not_shown(run):
+    run.append_metrics([line(1000, 1.0, seed, win_rate=0.5) for seed in (0, 1)])
+    run.save_checkpoint({"a": np.zeros(1)}, run.config, 1.0, run.metrics_bytes)
+    assert state.read(run.path).win_rate == 0.5
+    text = (run.path / run_dir.METRICS).read_text()
+    (run.path / run_dir.METRICS).write_text(text.replace("0.5", "0.9", 1))
+    found = state.read(run.path)
+    assert (found.status, found.win_rate) == ("failed", None)
+    assert "metrics.jsonl does not match checkpoint.safetensors" in found.note
+
+
+def test_steps_that_were_changed_since_the_last_save_are_noted(run):
+    run.append_metrics([line(1000, 1.0, seed, win_rate=0.5) for seed in (0, 1)])
+    run.save_checkpoint({"a": np.zeros(1)}, run.config, 1.0, run.metrics_bytes)
+    assert state.read(run.path).note == ""
+    run.write_config(run.config.with_options(steps=2000))
+    found = state.read(run.path)
+    assert (found.status, found.done) == ("waiting", 0.5)
+    assert found.note == "train.steps is 2,000, and was 1,000 when the run was last saved"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_an_error_that_is_no_regular_file_is_not_read(run, tmp_path, kind):
+    (tmp_path / "secret").write_text("secret")
+    if kind == "fifo":
+        os.mkfifo(run.path / state.ERROR)
+    else:
+        (run.path / state.ERROR).symlink_to(tmp_path / "secret")
+    note = state.read(run.path).note
+    assert note.endswith({"fifo": "it is a FIFO, not a regular file", "link": "is a symbolic link, which is not read"}[kind])
 
 
 def test_the_table_has_a_line_for_each_run(run, capsys):

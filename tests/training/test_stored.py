@@ -50,8 +50,8 @@ def test_comparing_runs_no_code_and_names_what_differs(tmp_path):
     assert not marker.exists()
 
 
-def test_a_config_without_a_hash_matches_the_file_of_its_name(tmp_path):
-    """Version 0.2.0 stored the path of a file, and no hash."""
+def test_a_missing_hash_is_a_difference_where_a_config_must_be_complete(tmp_path):
+    """Version 0.2.0 stored the path of a file, and no hash; so do its checkpoints, which name no code to run."""
     path = tmp_path / "mine.py"
     path.write_text(USER_ENV)
     config = configs.default(str(path), "refil")
@@ -59,6 +59,9 @@ def test_a_config_without_a_hash_matches_the_file_of_its_name(tmp_path):
     del values["env"]["sha256"]
     old = json.dumps(values | {"env": values["env"] | {"name": "/long/gone/mine.py"}})
     assert configs.compare(old, "here", config) == {}
+    assert configs.compare(old, "here", config, complete=True) == {"env.sha256": ("", config.env.sha256)}
+    other = config.with_options(lr=0.1)
+    assert set(configs.compare(old, "here", other, complete=True)) == {"env.sha256", "algorithm.lr"}
 
 
 def test_code_is_loaded_from_the_folder_of_the_run_and_nowhere_else(tmp_path):

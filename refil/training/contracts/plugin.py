@@ -7,6 +7,8 @@ from typing import Any
 from refil.errors import RefilError, user_code
 from refil.types import EnvDefaults
 
+RESERVED = ("name", "sha256")  # next to the options in config.json
+
 
 def is_user_file(name: str) -> bool:
     """Return whether a plug-in is the Python file of a user."""
@@ -24,6 +26,8 @@ def default_options(module: Any, name: str, given: tuple[str, ...]) -> Any:
     ]
     if required:
         raise RefilError(f"{name}: every option in Config needs a default; {', '.join(required)} has none")
+    if reserved := [field.name for field in dataclasses.fields(module.Config) if field.name in RESERVED]:
+        raise RefilError(f"{name}: an option in Config cannot be called {reserved[0]}, which config.json needs itself")
     defaults = getattr(module, "DEFAULTS", None)
     if defaults is not None and not isinstance(defaults, EnvDefaults):
         raise RefilError(f"{name}: DEFAULTS must be a refil.types.EnvDefaults, not {kind(defaults)}")

@@ -21,6 +21,11 @@ class Required:
     size: int
 
 
+@dataclass(frozen=True)
+class Reserved:
+    sha256: str = ""
+
+
 def module(**changes) -> SimpleNamespace:
     return SimpleNamespace(**({"Config": Config, "build": lambda config: config.size} | changes))
 
@@ -36,6 +41,7 @@ def test_options_have_their_defaults():
     [
         ({"Config": dict}, "mine: Config must be a dataclass"),
         ({"Config": Required}, "mine: every option in Config needs a default; size has none"),
+        ({"Config": Reserved}, "mine: an option in Config cannot be called sha256, which config.json needs itself"),
         ({"DEFAULTS": {"steps": 3}}, r"mine: DEFAULTS must be a refil.types.EnvDefaults, not a dict"),
         ({"build": lambda: None}, r"build\(\) is called with \(config\), but its parameters are \(\)"),
         ({"build": 3}, r"build\(\) is an int, not a function"),

@@ -48,6 +48,8 @@ class Placement:
 
 def read(path: Path, config: Config) -> Placement:
     """Read a placement from a file."""
+    if path.exists() and not path.is_file():  # reading a FIFO would wait for ever
+        raise RefilError(f"cannot read {path}: it is not a regular file")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,6 +1,7 @@
 """Placements: slots, tags, first states and actions; tests/cli/test_battle.py covers their errors."""
 
 import json
+import os
 
 import jax
 import pytest
@@ -59,3 +60,9 @@ def test_units_may_touch_but_not_overlap():
     assert placement.place([MARINE, near], Config()).slots == [0, 1]
     with pytest.raises(RefilError, match=r"units 0 and 1 overlap: their distance is 0.700 and must be at least 0.750"):
         placement.place([MARINE, near | {"x": 10.7}], Config())
+
+
+def test_a_placement_that_is_no_regular_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(RefilError, match=r"cannot read .*fifo: it is not a regular file"):
+        placement.read(tmp_path / "fifo", Config())

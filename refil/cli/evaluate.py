@@ -10,7 +10,7 @@ import tyro
 from refil import settings, stats
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
-from refil.storage import run_dir
+from refil.storage import run_dir, serialization
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
@@ -98,8 +98,9 @@ def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[s
     played = _play(run, setup, args)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, played.win_rate.tolist(), strict=True)}
     result = _summary(played, args) | {"win_rate_by_seed": by_seed, "seeds": len(run.seeds)}
-    seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
-    text = [f"{_where(args)}: fresh evaluation of the saved models of {seeds}, {args.episodes:,} greedy episodes each"]
+    text = [
+        f"{_where(args)}: fresh evaluation of the saved models of {_count_seeds(run)}, {args.episodes:,} greedy episodes each"
+    ]
     text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items() if len(by_seed) > 1]
     return result, text + _text(result)
 
@@ -141,6 +142,8 @@ def _text(result: dict[str, Any]) -> list[str]:
 def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     import numpy as np
 
+    if not (args.env or args.tasks):
+        serialization.check_folder(run.path / run_dir.BY_TASK)
     times = _model_times(run)
     played = _play(run, setup, args)
     if _model_times(run) != times:
@@ -155,10 +158,7 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs) -> None:
     if args.json:
         print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means))
         return
-    print(
-        f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), "
-        f"{args.episodes:,} greedy episodes per seed and task"
-    )
+    print(f"{_where(args)}: fresh evaluation, mean of {_count_seeds(run)}, {args.episodes:,} greedy episodes per seed and task")
     width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
     print("  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", *(f"{name:>8}" for name in metrics)]))
     for name in sorted(names, key=lambda name: -np.mean(rates[name])):
@@ -188,6 +188,10 @@ def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = No
             return evaluation.evaluate_by_task(env, models, episodes, keys, lambda task: progress.update(f"{text} {task}"))
         progress.phase(f"{text} {args.env or run.config.env.name}")
         return devices.run(env, lambda models, keys: evaluation.evaluate(env, models, episodes, keys), models, keys)
+
+
+def _count_seeds(run: RunDir) -> str:
+    return f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
 
 
 def _model_times(run: RunDir) -> list[int]:

@@ -132,3 +132,12 @@ def test_evaluating_in_another_environment_writes_no_results_into_the_run(refil,
 def test_an_environment_with_other_features_is_refused(run):
     with pytest.raises(RefilError, match=r"the run needs an environment with .* features and .* actions; 3-8sz has"):
         evaluate.main([str(run.path), "--env", "3-8sz"])
+
+
+def test_a_folder_in_place_of_the_file_is_refused_before_anything_is_played(refil, untrained_team):
+    team = untrained_team("3-8sz")
+    (team.path / "by_task.json").mkdir()
+    _, error, code = refil("evaluate", str(team.path), "--by-task")
+    assert code == 2
+    assert "by_task.json: it is a folder" in error
+    assert "compiling" not in error

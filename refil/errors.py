@@ -57,16 +57,16 @@ def user_code(what: str) -> Iterator[None]:
         yield
     except RefilError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RefilError(failure(what, error)) from error
 
 
-def failure(what: str, error: Exception) -> str:
+def failure(what: str, error: Exception | SystemExit) -> str:
     """Return a sentence about an exception: the place in the user's own code, its type and its message."""
     return str(error) if isinstance(error, RefilError) else f"{what} failed{_place(error)}: {_message(error)}"
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f" at {error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -78,8 +78,10 @@ def _place(error: Exception) -> str:
     return f" at {frame.filename}:{frame.lineno}{inside}"
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     """Return the type and the first line of the message, with the line after it where the first one ends in a colon."""
+    if isinstance(error, SystemExit):
+        return f"it ends the process (SystemExit: {error.code}); a plug-in raises an error instead"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."

@@ -104,9 +104,26 @@ def from_command_line(kind: type[T], arguments: Sequence[str], program: str, tex
     """Parse options; those not given keep their defaults. `--help` shows the text and all options."""
     given = {} if default is None else {"default": default}
     settings = tyro.cli(kind, args=list(arguments), prog=program, description=text, **given)
+    given_once = [each for each in options(settings) if tyro.conf.UseAppendAction not in getattr(each.hint, "__metadata__", ())]
+    _check_repeated(arguments, {option.flag for option in given_once})
     for option in options(settings):
         _check_range(option, option.flag)
     return settings
+
+
+def _check_repeated(arguments: Sequence[str], flags: set[str]) -> None:
+    """Raise if an option is given more than once, also as `--x` and `--no-x`: only the last one would count."""
+    found: dict[str, str] = {}
+    for word in arguments:
+        typed = word.partition("=")[0]
+        *groups, last = typed.replace("_", "-").removeprefix("--").split(".")
+        names = {"--" + ".".join([*groups, name]) for name in (last, last.removeprefix("no-"))} & flags
+        if not typed.startswith("--") or not names:
+            continue
+        name = min(names, key=len)
+        if (before := found.get(name)) is not None:
+            raise RefilError(f"{typed} is given twice" if before == typed else f"{before} and {typed} are both given")
+        found[name] = typed
 
 
 def from_json(default: T, values: Any, path: tuple[str, ...] = ()) -> T:

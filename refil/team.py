@@ -84,11 +84,7 @@ class Team:
 
     def play(self, episodes: int = 1, task: str | None = None, seed: int = 0) -> list[Replay]:
         """Play episodes greedily and return them as replays, which a notebook shows as a page."""
-        if not hasattr(self.env, "scene"):
-            raise RefilError(f"{self.name} cannot be shown: its environment has no scene(state)")
-        if task is not None and task not in self.env.task_names:
-            raise RefilError(f"unknown task {task!r}; {list_choices(task, self.env.task_names)}")
-        memory.check_episodes(self.env, episodes, "episodes", recorded=True)
+        self.check_play(episodes, task)
         models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], self.model)
         keys = jax.random.split(jax.random.key(seed), 1)
 
@@ -100,6 +96,14 @@ class Team:
 
         trajectories = jax.tree.map(lambda leaf: np.asarray(leaf[0]), devices.run(self.env, run, models, keys, quickly=True))
         return replays(self.env, trajectories, self.model)
+
+    def check_play(self, episodes: int = 1, task: str | None = None) -> None:
+        """Raise if these episodes cannot be played and shown, before anything is compiled."""
+        if not hasattr(self.env, "scene"):
+            raise RefilError(f"{self.name} cannot be shown: its environment has no scene(state)")
+        if task is not None and task not in self.env.task_names:
+            raise RefilError(f"unknown task {task!r}; {list_choices(task, self.env.task_names)}")
+        memory.check_episodes(self.env, episodes, "episodes", recorded=True)
 
     def _started(self, obs: Observation, state: TeamState) -> TeamState:
         """Reset the state where an observation says that its episode starts."""

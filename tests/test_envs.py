@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refil import plugins
-from refil.checks import environments
+from refil.checks import environments, slots
 from refil.checks.environments import Subject
 from refil.checks.report import NotApplicable
 from refil.envs import sc2, starcraft
@@ -68,7 +68,7 @@ def test_properties_hold(subject, check):
 
 
 @pytest.mark.parametrize(
-    "check", [environments.absent_agents_have_no_effect, environments.observations_follow_the_slots], ids=lambda c: c.__name__
+    "check", [environments.absent_agents_have_no_effect, slots.observations_follow_the_slots], ids=lambda c: c.__name__
 )
 def test_properties_of_single_steps_hold(subject, check):
     holds(check, subject)

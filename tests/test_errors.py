@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def test_long_messages_are_cut_to_their_first_line():
     assert failure("step()", ValueError("they differ:\n\n  here and there\nmore")).endswith("they differ: here and there")
     assert len(failure("step()", ValueError("x" * 1000))) < 400
     assert failure("step()", KeyError()) == "step() failed: KeyError"
+
+
+def test_a_plugin_that_ends_the_process_is_a_sentence():
+    with pytest.raises(RefilError, match=r"^importing mine failed at .*: it ends the process \(SystemExit: 3\)"):  # noqa: SIM117
+        with user_code("importing mine"):
+            sys.exit(3)
 
 
 def test_a_syntax_error_names_its_line(tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import pytest
+import tyro
 
 from refil import settings
 from refil.errors import RefilError
@@ -123,3 +124,43 @@ def test_environments_choose_the_defaults_of_marked_options_only():
 
 def test_differences_name_options_by_their_path():
     assert settings.differences(Outer(), Outer(lr=0.2, inner=Inner(groups=4))) == {"lr": (0.1, 0.2), "inner.groups": (2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "3", "--steps", "4"], "--steps is given twice"),
+        (["--steps=3", "--steps", "3"], "--steps is given twice"),
+        (["--inner.groups", "3", "--inner.groups", "4"], "--inner.groups is given twice"),
+        (["--parts", "0.5", "--steps", "3", "--parts", "0.25"], "--parts is given twice"),
+        (["--fast", "--no-fast"], "--fast and --no-fast are both given"),
+        (["--inner.deep", "--inner.no-deep"], "--inner.deep and --inner.no-deep are both given"),
+    ],
+)
+def test_an_option_is_given_once(arguments, message):
+    @dataclass(frozen=True)
+    class Deep(Inner):
+        """Options inside options."""
+
+        deep: bool = False
+
+    @dataclass(frozen=True)
+    class Fast(Outer):
+        """Options."""
+
+        fast: bool = False
+        inner: Deep = field(default_factory=Deep)
+
+    with pytest.raises(RefilError, match=f"^{message}$"):
+        settings.from_command_line(Fast, arguments, "refil test", None)
+    assert settings.from_command_line(Fast, arguments[: 1 + (not arguments[1].startswith("--"))], "refil test", None)
+
+
+def test_an_option_that_collects_values_may_be_given_again():
+    @dataclass(frozen=True)
+    class Many:
+        """Options."""
+
+        fault: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
+
+    assert settings.from_command_line(Many, ["--fault", "a", "--fault", "b"], "refil test", None).fault == ("a", "b")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from refil.checks import batches
+from refil.checks import slots
 from refil.checks.episodes import Subject
 from refil.checks.report import Check, CheckFailed, NotApplicable, largest_difference
 from refil.scene import Scene
@@ -24,7 +24,7 @@ def all_checks(subject: Subject) -> list[Check]:
         "absent agents": absent_agents_have_no_effect,
         "invisible targets": targets_are_visible,
         "episode ends": episodes_end,
-        "permuted slots": observations_follow_the_slots,
+        "permuted slots": slots.observations_follow_the_slots,
         "names": names_match_the_spec,
         "drawing": states_can_be_drawn,
     }
@@ -121,7 +121,7 @@ def absent_agents_have_no_effect(subject: Subject) -> str:
     if present.all():
         raise NotApplicable("all agents are always present")
     actions = np.argmax(np.asarray(obs.available), axis=-1)
-    others = np.where(present, actions, env.spec.actions - 1 - actions)
+    others = np.where(present, actions, (actions + 1) % env.spec.actions)
     keys, program = jax.random.split(jax.random.key(subject.seed), len(actions)), jit_quickly(outcomes)
     one, other = (jax.device_get(program(states, jnp.asarray(each), keys)) for each in (actions, others))
     if (found := largest_difference(one[0], other[0])) > 0:
@@ -158,26 +158,6 @@ def episodes_end(subject: Subject) -> str:
     return f"{ends}; {lengths.mean():.1f} of at most {subject.env.spec.horizon} steps on average"
 
 
-def observations_follow_the_slots(subject: Subject) -> str:
-    """Permuting the slots of the state permutes the observation; environments with numbered slots are exempt."""
-    spec, states = subject.env.spec, subject.sampled_states()
-    agents, entities = batches.random_order(spec, subject.seed + 1)
-    orders = {spec.agents: agents} | {spec.entities: entities}
-    if not any(leaf.shape[1:2] and leaf.shape[1] in orders for leaf in jax.tree.leaves(states)):
-        raise NotApplicable("no array of the state has an axis of entities")
-
-    def reorder(leaf: Array) -> Array:
-        return leaf[:, orders[leaf.shape[1]]] if leaf.ndim > 1 and leaf.shape[1] in orders else leaf
-
-    observe = jit_quickly(jax.vmap(subject.env.observe))
-    expected = batches.permuted(observe(states), agents, entities)
-    found = observe(jax.tree.map(reorder, states))
-    for (path, one), other in zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True):
-        if largest_difference(one, other) > 1e-5:
-            raise NotApplicable(f"slots are numbered: {jax.tree_util.keystr(path)[1:]} depends on the slot of an entity")
-    return "observations follow the order of the entities"
-
-
 def names_match_the_spec(subject: Subject) -> str:
     """There is a name for every feature and every action."""
     given = {name: getattr(subject.env, name, ()) for name in ("feature_names", "action_names")}
@@ -185,7 +165,8 @@ def names_match_the_spec(subject: Subject) -> str:
         raise NotApplicable(f"the environment has no {' and no '.join(missing)}")
     for (name, names), size in zip(given.items(), (subject.env.spec.features, subject.env.spec.actions), strict=True):
         if len(names) != size or len(set(names)) != size:
-            raise CheckFailed(f"{name} has {len(set(names))} different names for {size}")
+            what = name.partition("_")[0]
+            raise CheckFailed(f"{name} has {len(set(names))} different names for {size} {what}s; each {what} needs its own")
     return f"{subject.env.spec.features} features and {subject.env.spec.actions} actions"
 
 

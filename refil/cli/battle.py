@@ -10,6 +10,7 @@ from refil import plugins, settings
 from refil.envs.starcraft import scenarios
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
+from refil.storage.progress import Progress, ProgressBar
 
 if TYPE_CHECKING:
     from refil.envs.starcraft.analysis.scripted import Script, ScriptedStarCraft
@@ -77,16 +78,23 @@ def main(arguments: list[str]) -> None:
 
     from refil.envs.starcraft.analysis import scripted
 
-    env, first_states, slots = set_up(args, script.orders)
-    keys = jax.random.split(jax.random.key(args.seed), args.episodes)
-    if args.ticks:
-        print_ticks(env, play(env, first_states, keys, 1), slots)
-        return
-    if outputs != export.Outputs():
-        write_replays(
-            outputs, env, play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes)), args.script
-        )
-    print_summary(scripted.summary(env.env, battle_results(env, first_states, keys)), args)
+    with ProgressBar() as progress:
+        progress.phase("compiling and setting up the battles")
+        env, first_states, slots = set_up(args, script.orders)
+        keys, result = jax.random.split(jax.random.key(args.seed), args.episodes), None
+        if args.ticks:
+            progress.phase("compiling and playing the first battle")
+            lines = tick_lines(env, play(env, first_states, keys, 1), slots)
+        else:
+            lines = []
+            if outputs != export.Outputs():
+                progress.phase("compiling and playing the battles to show")
+                shown = play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes))
+                lines = write_replays(outputs, env, shown, args.script)
+            result = scripted.summary(env.env, battle_results(env, first_states, keys, progress))
+    print("\n".join(lines), end="\n" if lines else "")
+    if result is not None:
+        print_summary(result, args)
 
 
 def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, State, list[int]]":
@@ -149,7 +157,7 @@ def play(env: "ScriptedStarCraft", first_states: "State", keys: Any, count: int)
     return jax.jit(lambda states, keys: scripted.play(env, states, keys))(first_states, keys)
 
 
-def battle_results(env: "ScriptedStarCraft", first_states: "State", keys: Any) -> Any:
+def battle_results(env: "ScriptedStarCraft", first_states: "State", keys: Any, progress: Progress) -> Any:
     """Play all battles and return their results."""
     import jax
     import numpy as np
@@ -158,7 +166,12 @@ def battle_results(env: "ScriptedStarCraft", first_states: "State", keys: Any) -
 
     run = jax.jit(lambda states, keys: scripted.battle_results(env.env, scripted.play(env, states, keys)))
     chunks = [jax.tree.map(lambda leaf, i=i: leaf[i : i + CHUNK], (first_states, keys)) for i in range(0, len(keys), CHUNK)]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *(run(*chunk) for chunk in chunks))
+    results, count = [], len(keys)
+    for number, chunk in enumerate(chunks):
+        text = f"battles {CHUNK * number + 1:,} to {min(CHUNK * (number + 1), count):,} of {count:,}"
+        progress.phase(f"compiling and playing {text}" if number in (0, count // CHUNK) else f"playing {text}")
+        results.append(jax.device_get(run(*chunk)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
 
 
 def tick_states(env: "ScriptedStarCraft", trajectories: "Trajectory", number: int) -> "list[State]":
@@ -174,15 +187,20 @@ def tick_states(env: "ScriptedStarCraft", trajectories: "Trajectory", number: in
     return [jax.tree.map(lambda leaf, s=s, t=t: leaf[s, t], states) for s in range(steps) for t in range(ticks)]
 
 
-def print_ticks(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: list[int]) -> None:
-    """Print the units of the first battle after every tick, with six decimals."""
+def tick_lines(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: list[int]) -> list[str]:
+    """Return a line with the units of the first battle after every tick, with six decimals."""
+    lines = []
     for number, state in enumerate(tick_states(env, trajectories, 0), start=1):
         units = [{name: round(float(getattr(state, name)[slot]), 6) for name in UNIT_KEYS} for slot in slots]
-        print(json.dumps({"tick": number, "units": units}))
+        lines.append(json.dumps({"tick": number, "units": units}))
+    return lines
 
 
-def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> None:
-    """Write the page, the animation, the video and the pictures that were asked for; rewards are those of whole steps."""
+def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> list[str]:
+    """Write the page, the animation, the video and the pictures that were asked for, and return a line for each.
+
+    Rewards are those of whole steps.
+    """
     import jax
 
     from refil.envs.starcraft.analysis import scripted
@@ -198,7 +216,7 @@ def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "T
         rewards[TICKS_PER_STEP - 1 :: TICKS_PER_STEP] = trajectories.rewards[number, :length].tolist()
         title = f"{number + 1}: {RESULT_NAMES[result]} after {length} steps"
         clips.append(export.Clip(title, scenes, TICKS_PER_SECOND, tuple(rewards)))
-    print("\n".join(export.write(clips, outputs, labels=(Path(script).stem,))))
+    return export.write(clips, outputs, labels=(Path(script).stem,))
 
 
 def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:

@@ -10,7 +10,7 @@ import tyro
 from refil import hosted, settings, stats
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
-from refil.storage import run_dir
+from refil.storage import run_dir, serialization
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
@@ -136,8 +136,9 @@ def _evaluate_all(run: RunDir, setup: Setup, args: EvaluateArgs) -> tuple[dict[s
     played = _play(run, setup, args)
     by_seed = {str(seed): rate for seed, rate in zip(run.seeds, played.win_rate.tolist(), strict=True)}
     result = _summary(played, args) | {"win_rate_by_seed": by_seed, "seeds": len(run.seeds)}
-    seeds = f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
-    text = [f"{_where(args)}: fresh evaluation of the saved models of {seeds}, {args.episodes:,} greedy episodes each"]
+    text = [
+        f"{_where(args)}: fresh evaluation of the saved models of {_count_seeds(run)}, {args.episodes:,} greedy episodes each"
+    ]
     text += [f"  win rate of seed {seed:<4} {rate:.3f}" for seed, rate in by_seed.items() if len(by_seed) > 1]
     return result, text + _text(result)
 
@@ -194,6 +195,8 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs, about: dict
 
     from refil.training.evaluation import without_nan
 
+    if not args.elsewhere:
+        serialization.check_folder(run.path / run_dir.BY_TASK)
     times = _model_times(run)
     played = _play(run, setup, args)
     if _model_times(run) != times:
@@ -210,7 +213,7 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs, about: dict
         print(json.dumps({"episodes": args.episodes, "win_rate": rates} | means | about))
         return
     episodes = f"{args.episodes:,} greedy episodes per seed and task"
-    print(f"{_where(args)}: fresh evaluation, mean of {len(run.seeds)} seed(s), {episodes}")
+    print(f"{_where(args)}: fresh evaluation, mean of {_count_seeds(run)}, {episodes}")
     for line in _note(about):
         print(line)
     width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
@@ -245,6 +248,10 @@ def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = No
             return evaluation.evaluate_by_task(env, models, episodes, keys, lambda task: progress.update(f"{text} {task}"))
         progress.phase(f"{text} {args.env or run.config.env.name}")
         return devices.run(env, lambda models, keys: evaluation.evaluate(env, models, episodes, keys), models, keys)
+
+
+def _count_seeds(run: RunDir) -> str:
+    return f"{len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''}"
 
 
 def _model_times(run: RunDir) -> list[int]:

@@ -13,7 +13,7 @@ from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from refil.viewer.replay import Replay
+    from refil.team import Team
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,12 @@ def main(arguments: list[str]) -> None:
     from refil import teams
 
     teams.config_of(args.run, args.trust).configure()
+    names, loaded = [args.run, *([args.compare] if args.compare is not None else [])], _load(args)
     with ProgressBar() as progress:
-        clips, names = [], [args.run, *([args.compare] if args.compare is not None else [])]
-        for name in names:
+        clips = []
+        for name, team in zip(names, loaded, strict=True):
             progress.phase(f"compiling and playing {args.episodes} episode{'s' if args.episodes > 1 else ''} of {name}")
-            replays = _play(name, args, args.model if name == args.run else None)
+            replays = team.play(args.episodes, args.task, args.seed)
             clips.append([replay.clip(number) for number, replay in enumerate(replays, start=1)])
         progress.phase("writing")
         compared = clips[1] if args.compare is not None else None
@@ -64,14 +65,20 @@ def main(arguments: list[str]) -> None:
         webbrowser.open(html.resolve().as_uri())
 
 
-def _play(name: str, args: WatchArgs, model: int | None) -> "list[Replay]":
+def _load(args: WatchArgs) -> "list[Team]":
+    """Load the team, and the one that it is compared with; raise if they cannot be shown before anything is played."""
     from refil import teams
 
-    team = teams.load_any(name, model, args.trust)
-    if name != args.run:
-        other, own = (teams.config_of(each, args.trust).env for each in (name, args.run))
+    if args.compare is not None:
+        other, own = (teams.config_of(name, args.trust).env for name in (args.compare, args.run))
         if (other.name, other.options) != (own.name, own.options):
             raise RefilError(
-                f"{name} plays {other.name} and {args.run} plays {own.name}; only teams of one environment compare"
+                f"{args.compare} plays {other.name} and {args.run} plays {own.name}; only teams of one environment compare"
             )
-    return team.play(args.episodes, args.task, args.seed)
+    loaded = [teams.load_any(args.run, args.model, args.trust)]
+    if args.compare is not None:
+        model = args.model if args.compare == args.run else None
+        loaded.append(teams.load_any(args.compare, model, args.trust))
+    for team in loaded:
+        team.check_play(args.episodes, args.task)
+    return loaded

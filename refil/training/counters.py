@@ -21,9 +21,9 @@ class Counters(eqx.Module):
     metrics: dict[str, Float[Array, " seeds"]]
 
 
-def init(train: TrainConfig, metric_names: list[str]) -> Counters:
-    """Return the counters of all seeds before training."""
-    seed = train.seed + jnp.arange(train.seeds, dtype=jnp.int32)
+def init(train: TrainConfig, metric_names: list[str], first_seed: Int[Array, ""] | None = None) -> Counters:
+    """Return the counters of all seeds before training; a program that is given its first seed is the same for all seeds."""
+    seed = (train.seed if first_seed is None else first_seed) + jnp.arange(train.seeds, dtype=jnp.int32)
     zero = jnp.zeros_like(seed)
     return Counters(seed, zero, zero, zero, zero, zero, zero, {name: jnp.zeros(seed.shape) for name in metric_names})
 

@@ -138,7 +138,8 @@ class Trainer:
         devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.devices)
         init = initial.stored(self.run_dir.path, self.setup) if self.run_dir and not self.run_dir.has_checkpoint else init
         self.progress.phase("compiling play, learn and evaluate")
-        new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower()
+        seed = jnp.int32(self.setup.train.seed)  # an argument: runs with other seeds find the program in the cache
+        new = jax.jit(partial(self.algorithm.init, self.setup, init)).lower(seed)
         shapes = self.devices.sharded_shapes(new.out_info)
         if self.run_dir and resume and self.run_dir.has_checkpoint:
             state = self.devices.shard(self.restore(self.run_dir, shapes))
@@ -147,7 +148,7 @@ class Trainer:
             return state
         if self.run_dir and (archived := self.run_dir.archive_unsaved()):
             self.progress.message(f"There is no checkpoint, so training starts again; earlier files are in {archived}")
-        started = self.threads.submit(lambda: new.compile()())
+        started = self.threads.submit(lambda: new.compile()(seed))
         self.compile(shapes)
         return self.devices.shard(started.result())
 

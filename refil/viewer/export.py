@@ -1,9 +1,11 @@
 """Export of clips: a self-contained page, an animated GIF, a video, frames, or one picture."""
 
+import os
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from refil.errors import RefilError
 from refil.storage import serialization
 from refil.viewer import draw
 from refil.viewer.encode import Clip as Clip
@@ -30,6 +32,8 @@ class Outputs:
                 serialization.check_folder(path)
         if self.png is not None:
             serialization.check_figure_path(self.png)
+        if self.frames is not None:
+            _check_makes_folder(self.frames)
         if self.gif or self.mp4 or self.frames:
             with serialization.require_matplotlib():
                 import matplotlib  # noqa: F401
@@ -46,6 +50,15 @@ class Extra:
     side: str = ""
     style: str = ""
     script: str = ""
+
+
+def _check_makes_folder(path: Path) -> None:
+    """Raise if there is a file in place of a folder to be made, or of one that it is in."""
+    existing = next(each for each in (path, *path.resolve().parents) if each.exists())
+    if not existing.is_dir():
+        raise RefilError(f"cannot make the folder {path}: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise RefilError(f"cannot make the folder {path}: the folder {existing} is not writable")
 
 
 def write(clips: list[Clip], outputs: Outputs, compared: list[Clip] | None = None, labels: tuple[str, ...] = ()) -> list[str]:

@@ -48,6 +48,31 @@ def test_absent_agents_that_act_are_found():
     fails(environments.absent_agents_have_no_effect, "actions of absent agents change rewards or ends by up to 1", step=step)
 
 
+@pytest.mark.parametrize("actions", [2, 3, 4, 5])
+def test_absent_agents_that_may_only_stay_but_act_are_found(actions):
+    """The action that absent agents may choose is in the middle."""
+    middle = actions // 2
+    spec = replace(ENV.spec, actions=actions)
+
+    def observe(state):
+        obs = ENV.observe(state)
+        return replace(obs, available=obs.agent_present[:, None] | (jnp.arange(actions) == middle))
+
+    step = stepping(lambda after, outcome, chosen: (after, replace(outcome, reward=outcome.reward + (chosen[1] != middle))))
+    fails(
+        environments.absent_agents_have_no_effect,
+        "actions of absent agents change rewards",
+        spec=spec,
+        observe=observe,
+        step=step,
+    )
+
+
+def test_names_that_are_missing_or_repeated_are_found():
+    message = "action_names has 1 different names for 2 actions; each action needs its own"
+    fails(environments.names_match_the_spec, message, feature_names=("x", "y"), action_names=("stay", "stay"))
+
+
 def test_presence_that_changes_is_found():
     def observe(state):
         obs = ENV.observe(state)

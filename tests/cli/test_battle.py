@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from refil.cli import battle
+
 KEYS = {
     "episodes",
     "win_rate",
@@ -38,8 +40,12 @@ def test_json_has_the_promised_keys(refil):
     assert result["enemy_health_left_mean"] == 1.0
 
 
-def test_the_table_has_the_same_numbers(refil):
-    out = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4")[0]
+def test_the_table_has_the_same_numbers(refil, monkeypatch):
+    monkeypatch.setattr(battle, "CHUNK", 3)
+    out, progress, _ = refil("battle", "--allies", "1s", "--enemies", "2z", "--script", "stop", "--episodes", "4")
+    assert "setting up the battles" in progress
+    assert "playing battles 1 to 3 of 4 ..." in progress
+    assert "playing battles 4 to 4 of 4 ..." in progress
     assert "100.0 %" in out
     assert "script stop" in out
 

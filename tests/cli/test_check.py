@@ -13,7 +13,7 @@ def test_a_good_environment_has_a_line_per_property(refil):
     lines = out.splitlines()
     assert lines[0] == "beacon.py: an environment with 4 agents, 5 entities, 6 features, 3 actions, 3 tasks"
     assert any(line.split()[:2] == ["padding", "ok"] for line in lines)
-    assert lines[-1].startswith("9 ok, 3 not applicable, in ")
+    assert lines[-1].startswith("10 ok, 2 not applicable, in ")
 
 
 def test_a_broken_environment_ends_with_code_1(refil, tmp_path):
@@ -23,7 +23,8 @@ def test_a_broken_environment_ends_with_code_1(refil, tmp_path):
     out, _, code = refil("check", str(path))
     assert code == 1
     assert "absent entities have features up to 1; they must be zero" in out
-    assert "1 FAILED" in out
+    assert "actions of absent agents change observations by up to 1" in out
+    assert "2 FAILED" in out
 
 
 @pytest.mark.parametrize(

@@ -189,3 +189,12 @@ def test_the_note_counts_tasks_that_were_played_in_training():
     assert evaluate._held_out(args, ("3s", "3z"), ("3z", "4z")) == {"tasks_trained_on": 1}
     assert evaluate._note({"tasks_trained_on": 0}) == evaluate._note({}) == []
     assert evaluate._held_out(evaluate.EvaluateArgs("run", tasks="train"), ("3s",), ("3s",)) == {}
+
+
+def test_a_folder_in_place_of_the_file_is_refused_before_anything_is_played(refil, untrained_team):
+    team = untrained_team("3-8sz")
+    (team.path / "by_task.json").mkdir()
+    _, error, code = refil("evaluate", str(team.path), "--by-task")
+    assert code == 2
+    assert "by_task.json: it is a folder" in error
+    assert "compiling" not in error

@@ -50,3 +50,23 @@ def test_files_that_cannot_be_written_are_refused_before_anything_is_played(refi
         assert "should end in ." in refil("watch", str(run.path), flag, str(tmp_path / "page.txt"))[1]
         (tmp_path / name).mkdir()
         assert "it is a folder" in refil("watch", str(run.path), flag, str(tmp_path / name))[1]
+
+
+def test_what_cannot_be_shown_is_refused_before_anything_is_played(refil, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(Team, "play", lambda *arguments: pytest.fail("played"))
+    file = tmp_path / "file"
+    file.write_text("")
+    page = ("--html", str(tmp_path / "page.html"))
+    for arguments, message in [
+        ((*page, "--compare", "missing"), "there is no team and no folder 'missing'"),
+        ((*page, "--compare", "3-8sz"), "3-8sz plays 3-8sz and"),
+        ((*page, "--task", "nothing"), "unknown task 'nothing'"),
+        ((*page, "--model", "7"), "has no model of seed 7"),
+        (("--frames", str(file)), f"cannot make the folder {file}: {file} is a file"),
+        (("--frames", str(file / "in" / "it")), f"{file} is a file"),
+    ]:
+        _, error, code = refil("watch", str(run.path), *arguments)
+        assert code == 2
+        assert message in error
+        assert "compiling" not in error
+    assert not (tmp_path / "page.html").exists()

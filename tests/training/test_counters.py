@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,6 +24,15 @@ def test_every_seed_starts_at_zero_with_its_own_number():
     for name in ("episodes", "env_steps", "updates", "next_eval", "logged_at", "updates_since_log"):
         np.testing.assert_array_equal(getattr(counts, name), [0, 0, 0, 0])
     assert set(counts.metrics) == {"loss", "td_loss"}
+
+
+def test_the_first_seed_may_be_an_argument_of_a_program_that_all_seeds_share():
+    lowered = [
+        jax.jit(lambda first, train=train: counters.init(train, ["loss"], first)).lower(jnp.int32(train.seed))
+        for train in (TRAIN, replace(TRAIN, seed=3))
+    ]
+    assert lowered[0].as_text() == lowered[1].as_text()
+    np.testing.assert_array_equal(lowered[0].compile()(jnp.int32(7)).seed, counters.init(TRAIN, ["loss"]).seed)
 
 
 def test_seeds_run_until_they_have_made_their_steps():

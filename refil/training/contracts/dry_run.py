@@ -32,10 +32,26 @@ def dry_run(env: Env, name: str) -> None:
     present = obs.present[..., : env.spec.agents]
     if (~present.any(axis=-1)).any():
         raise RefilError(f"{name}: no agent is present{_at(env, np.argwhere(~present.any(axis=-1))[0])}")
-    stuck = present & ~obs.available.any(axis=-1)
+    stuck = ~obs.available.any(axis=-1)
     if stuck.any():
         *where, agent = np.argwhere(stuck)[0]
-        raise RefilError(f"{name}: agent {agent} has no available action{_at(env, where)}; give it one that does nothing")
+        who = f"agent {agent}" if present[(*where, agent)] else f"absent agent {agent}"
+        raise RefilError(f"{name}: {who} has no available action{_at(env, where)}; give it one that does nothing")
+    _check_targets(env, obs, name)
+
+
+def _check_targets(env: Env, obs: Observation, name: str) -> None:
+    """Raise if an entity is said to be the target of what is no action aimed at entities."""
+    if obs.targeting_action is None:
+        return
+    aimed, actions = np.asarray(obs.targeting_action), env.spec.actions
+    least = actions - env.spec.target_actions if env.spec.target_actions else 0
+    wrong = (aimed != -1) & ((aimed < least) | (aimed >= actions))
+    if wrong.any():
+        *where, entity = np.argwhere(wrong)[0]
+        found = f"targeting_action {aimed[wrong][0]} for entity {entity}{_at(env, where)}"
+        last = f"one of the last {env.spec.target_actions} actions" if env.spec.target_actions else "an action"
+        raise RefilError(f"{name}: observe() gives {found}; it must be {last}, from {least} to {actions - 1}, or -1")
 
 
 def _play(env: Env, tasks: PyTree, keys: Array, noise: Array) -> tuple[Observation, Outcome]:

@@ -1,5 +1,6 @@
 """Checks of an environment: its members, its spec, its tasks, and the shapes and types that its functions return."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -64,8 +65,7 @@ def _check_tasks(env: Env, name: str) -> None:
     names = env.task_names
     if not isinstance(names, tuple | list) or not names or not all(isinstance(each, str) for each in names):
         raise RefilError(f"{name}: task_names is {names!r}; it must be a tuple with a string for every task")
-    if repeated := sorted({each for each in names if names.count(each) > 1}):
-        raise RefilError(f"{name}: task_names has {', '.join(map(repr, repeated))} more than once")
+    _check_unique(names, f"{name}: task_names")
     for leaf in jax.tree.leaves(env.tasks):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not leaf.shape:
             raise RefilError(f"{name}: tasks holds {kind(leaf)}; it must hold arrays with a row per task, as jnp.array([2, 3])")
@@ -82,6 +82,12 @@ def _check_names(env: Env, name: str) -> None:
             raise RefilError(f"{name}: {member} is {names!r}; it must be a tuple of strings")
         if len(names) != size:
             raise RefilError(f"{name}: {member} has {len(names)} names, spec.{axis} is {size}")
+        _check_unique(tuple(names), f"{name}: {member}")
+
+
+def _check_unique(names: Sequence[str], what: str) -> None:
+    if repeated := sorted({each for each in names if names.count(each) > 1}):
+        raise RefilError(f"{what} has {', '.join(map(repr, repeated))} more than once")
 
 
 def _check_step(env: Env, state: Any, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from typing import Any
+from typing import Any, get_type_hints
 
 from refil.errors import RefilError, user_code
 from refil.types import EnvDefaults
@@ -19,6 +19,7 @@ def default_options(module: Any, name: str, given: tuple[str, ...]) -> Any:
     """Return the default options of a plug-in; `given` are the names of what its `build` is called with."""
     if not (isinstance(module.Config, type) and dataclasses.is_dataclass(module.Config)):
         raise RefilError(f"{name}: Config must be a dataclass, such as @dataclass(frozen=True) class Config")
+    _check_annotations(module.Config, name)
     required = [
         field.name
         for field in dataclasses.fields(module.Config)
@@ -34,6 +35,19 @@ def default_options(module: Any, name: str, given: tuple[str, ...]) -> Any:
     check_parameters(name, "build()", module.build, given)
     with user_code(f"{name}: Config()"):
         return module.Config()
+
+
+def _check_annotations(kind: type, name: str) -> None:
+    """Raise if a type of an option cannot be found; options of options are dataclasses, too."""
+    for each in (kind, *(field.default_factory for field in dataclasses.fields(kind))):  # type: ignore[arg-type] (a dataclass)
+        if isinstance(each, type) and dataclasses.is_dataclass(each):
+            try:
+                get_type_hints(each, include_extras=True)
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise RefilError(
+                    f"{name}: an annotation of {each.__name__} cannot be read ({what}); import its type"
+                ) from error
 
 
 def build(module: Any, name: str, *given: Any) -> Any:

@@ -41,9 +41,9 @@ class Rollout(eqx.Module):
     ended: Int[Array, " seeds"]
 
 
-def init(setup: Setup, model: Any = None) -> TrainState:
+def init(setup: Setup, model: Any = None, first_seed: Int[Array, ""] | None = None) -> TrainState:
     """Return the state before training; every seed starts from its own random model, or from the given one."""
-    start = counters.init(setup.train, [])
+    start = counters.init(setup.train, [], first_seed)
 
     def init_learner(key: Array) -> LearnerState:
         return update.init_learner(setup, setup.method.init(key) if model is None else model)
@@ -51,7 +51,7 @@ def init(setup: Setup, model: Any = None) -> TrainState:
     keys = jax.vmap(lambda key: jax.random.split(key))(derive_keys(start.seed, INIT, start.episodes))
     learner = jax.vmap(init_learner)(keys[:, 0])
     state = TrainState(start, learner, stream.init_stream(setup, learner.model, keys[:, 1]))
-    return replace(state, counters=counters.init(setup.train, _metric_names(setup, state)))
+    return replace(state, counters=counters.init(setup.train, _metric_names(setup, state), first_seed))
 
 
 def _metric_names(setup: Setup, state: TrainState) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from refil.nn.utilities import team_policy, team_state
 from refil.rollout import derive_keys, rollout_random_tasks
@@ -36,9 +36,9 @@ class TrainState(eqx.Module):
     replay: ReplayBuffer
 
 
-def init(setup: Setup, model: Any = None) -> TrainState:
+def init(setup: Setup, model: Any = None, first_seed: Int[Array, ""] | None = None) -> TrainState:
     """Return the state before training; every seed starts from its own random model, or from the given one."""
-    start = counters.init(setup.train, [])
+    start = counters.init(setup.train, [], first_seed)
 
     def init_learner(key: Array) -> LearnerState:
         own = setup.method.init(key) if model is None else model
@@ -49,7 +49,7 @@ def init(setup: Setup, model: Any = None) -> TrainState:
     size = (setup.train.seeds, setup.algorithm.buffer)
     ring = jax.tree.map(lambda leaf: jnp.zeros((*size, *leaf.shape[2:]), leaf.dtype), played)
     names = _metric_names(setup, learner, played)
-    return TrainState(counters.init(setup.train, names), learner, ReplayBuffer(ring, start.episodes))
+    return TrainState(counters.init(setup.train, names, first_seed), learner, ReplayBuffer(ring, start.episodes))
 
 
 def _metric_names(setup: Setup, learner: LearnerState, played: Trajectory) -> list[str]:

@@ -57,6 +57,8 @@ def test_sizes_that_do_not_match_the_spec_are_named(sizes, message):
         ({"tasks": [1, 2, 3, 9]}, "tasks holds an int; it must hold arrays with a row per task"),
         ({"feature_names": ("x",)}, "feature_names has 1 names, spec.features is 2"),
         ({"action_names": (1, 2)}, r"action_names is \(1, 2\); it must be a tuple of strings"),
+        ({"feature_names": ("x", "x")}, "feature_names has 'x' more than once"),
+        ({"action_names": ("stay", "stay")}, "action_names has 'stay' more than once"),
         ({"reset": lambda task: task}, r"reset\(\) is called with \(task, key\), but its parameters are \(task\)"),
         ({"scene": lambda: None}, r"scene\(\) is called with \(state\), but its parameters are \(\)"),
         ({"reset": lambda task, key: ()}, r"reset\(\) returned a tuple of 0; a state is any pytree that holds arrays"),

@@ -1,6 +1,6 @@
 """What the file of a plug-in has to define."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +14,16 @@ from refil.training.contracts.plugin import check_parameters, kind
 @dataclass(frozen=True)
 class Config:
     size: int = 3
+
+
+@dataclass(frozen=True)
+class Unknown:
+    size: "Missing" = 3  # type: ignore[name-defined] # noqa: F821
+
+
+@dataclass(frozen=True)
+class Nested:
+    inner: Unknown = field(default_factory=Unknown)
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,8 @@ def test_options_have_their_defaults():
         ({"Config": dict}, "mine: Config must be a dataclass"),
         ({"Config": Required}, "mine: every option in Config needs a default; size has none"),
         ({"Config": Reserved}, "mine: an option in Config cannot be called sha256, which config.json needs itself"),
+        ({"Config": Unknown}, r"mine: an annotation of Unknown cannot be read \(NameError: name 'Missing' is not defined\)"),
+        ({"Config": Nested}, "mine: an annotation of Unknown cannot be read"),
         ({"DEFAULTS": {"steps": 3}}, r"mine: DEFAULTS must be a refil.types.EnvDefaults, not a dict"),
         ({"build": lambda: None}, r"build\(\) is called with \(config\), but its parameters are \(\)"),
         ({"build": 3}, r"build\(\) is an int, not a function"),

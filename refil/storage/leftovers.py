@@ -1,4 +1,4 @@
-"""Files that an earlier process has left in the folder of a run: none are deleted, those of a start are moved out of the way."""
+"""Files that an earlier process has left in the folder of a run: none is deleted, those of a start are moved away."""
 
 import itertools
 import os

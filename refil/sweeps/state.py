@@ -42,7 +42,7 @@ def read(path: Path) -> RunState:
     holder = claims.holder(path)
     try:
         steps, seeds = _size(path)
-        lines = metrics(path) if holder else run_dir.open_run(path).metrics()  # compared with the checkpoint, as by `refil plot`
+        lines = metrics(path) if holder else run_dir.open_run(path).metrics()  # compared with the checkpoint
     except RefilError as error:
         return RunState(path, "failed", note=str(error))
     done = {line["seed"]: min(line["env_steps"] / steps, 1.0) for line in lines}

@@ -112,7 +112,7 @@ def differences(saved: str, asked: str) -> dict[str, tuple[Any, Any]]:
 
 
 def lacking(saved: str, asked: str) -> list[str]:
-    """Return the options that the second of two stored configs lacks, except those that configs of an older version may lack."""
+    """Return the options that the second of two stored configs lacks, except those that older versions did not store."""
     ours, theirs = _flat_pair(saved, asked)
     return [path for path in ours if path not in theirs and path not in MAY_BE_MISSING]
 

@@ -27,7 +27,9 @@ def default_options(module: Any, name: str, given: tuple[str, ...]) -> Any:
     if required:
         raise RefilError(f"{name}: every option in Config needs a default; {', '.join(required)} has none")
     if reserved := [field.name for field in dataclasses.fields(module.Config) if field.name in RESERVED]:
-        raise RefilError(f"{name}: an option in Config cannot be called {reserved[0]}, which config.json keeps for refil itself")
+        raise RefilError(
+            f"{name}: an option in Config cannot be called {reserved[0]}, which config.json keeps for refil itself"
+        )
     defaults = getattr(module, "DEFAULTS", None)
     if defaults is not None and not isinstance(defaults, EnvDefaults):
         raise RefilError(f"{name}: DEFAULTS must be a refil.types.EnvDefaults, not {kind(defaults)}")

@@ -64,5 +64,5 @@ def test_units_may_touch_but_not_overlap():
 
 def test_a_placement_that_is_no_regular_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(RefilError, match="cannot read .*fifo: it is not a regular file"):
+    with pytest.raises(RefilError, match=r"cannot read .*fifo: it is not a regular file"):
         placement.read(tmp_path / "fifo", Config())

@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -55,6 +56,15 @@ METHODS = ("refil", "vdn_pqn")  # one of each algorithm
 NETWORK = {"size": 8, "heads": 2, "mixing": 4, "memory": 8}
 FROM_REPLAY = {"batch": 5, "buffer": 20, "pack": ()}
 ON_POLICY = {"rollout": 8, "reset_every": 8, "minibatches": 2, "epochs": 1, "learnability": 0.5, "replay": True}
+EXPERIMENT = """
+from pathlib import Path
+from refil.training import config
+def runs():
+    config.default({folder!r} + "/my_env.py", "vdn_pqn")  # loads the user's code, which the config names by its hash
+    return {{"A": config.read(Path({folder!r}, "small.json").read_text(), "here")}}
+def report(done, out):
+    return out
+"""
 Mutation = Callable[[Path, list[Path], random.Random], str]
 
 
@@ -402,6 +412,45 @@ def derive_peers(run: RunDir, folder: Path) -> list[Path]:
     return [derive_peer(run, folder / name, other).path for name, other in others.items()]
 
 
+def attack_sweep(folder: Path) -> list[str]:
+    """Sweep into a folder in which somebody else has replaced the code of a run and removed its hash; return problems."""
+    marker, mine, out = folder / "marker", folder / "my_env.py", folder / "out"
+    mine.write_text("from refil.envs.group_matching import Config, build\n")
+    small = small_config(METHODS[1])
+    env = replace(configs.default(str(mine), METHODS[1]).env, options=small.env.options)
+    run = PlannedRun("A", replace(small, env=env), out / "a")
+    run.prepare()
+    (folder / "small.json").write_text(run.config.to_json())
+    (folder / "experiment.py").write_text(EXPERIMENT.format(folder=str(folder)))
+    code = run.path / "code" / "env" / mine.name
+    code.write_text(f"open({str(marker)!r}, 'w').close()\n{mine.read_text()}")
+    values = json.loads((run.path / run_dir.CONFIG).read_text())
+    del values["env"]["sha256"]
+    values["env"]["name"] = f"code/env/{mine.name}"
+    (run.path / run_dir.CONFIG).write_text(json.dumps(values))
+    words = [sys.executable, "-m", "refil", "sweep", str(folder / "experiment.py"), "--out", str(out), "--gpus", "0"]
+    root = {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(words, env=os.environ | root, capture_output=True, text=True, timeout=TIME_LIMIT)
+    problems = ["foreign code ran in a sweep"] if marker.exists() else []
+    return problems + ([] if done.returncode == 0 else [f"the sweep failed: {done.stdout}{done.stderr}"])
+
+
+def attack_training(folder: Path, method: str) -> list[str]:
+    """Put damaged models of seeds that the run does not have into its folder while it trains; return problems."""
+    config = small_config(method)
+    run = run_dir.create(folder / "strays", config)
+
+    def place(line: dict[str, Any]) -> None:
+        (run.path / "model_seed_7.safetensors").write_bytes(b"garbage")
+        (run.path / "model_seed_8.safetensors").mkdir(exist_ok=True)
+
+    try:
+        finished = trainer.train(config, run, loggers=[place]).finished
+    except Exception:
+        return [f"stray models ended training: {traceback.format_exc()}"]
+    return [] if finished and run.seeds == [0, 1] else [f"after stray models, the run has seeds {run.seeds}"]
+
+
 def main() -> None:
     """Attack and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -414,10 +463,15 @@ def main() -> None:
             worker = Worker(run.config)
             counts, problems = attack(run.path, peers, Path(temporary), args.mutations, args.seed, worker.read)
             worker.close()
+            problems += attack_training(Path(temporary), method)
         print("\n".join(problems))
         print(f"{method}: {args.mutations} mutations: {', '.join(f'{word} {count}' for word, count in counts.most_common())}")
         print(f"{len(problems)} problems", flush=True)
         found += len(problems)
+    with tempfile.TemporaryDirectory() as temporary:
+        problems = attack_sweep(Path(temporary))
+    print("\n".join([*problems, f"a sweep into a foreign folder: {len(problems)} problems"]))
+    found += len(problems)
     sys.exit(bool(found))
 
 

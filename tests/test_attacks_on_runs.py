@@ -44,6 +44,15 @@ def test_changed_content_that_a_reader_accepts_is_found(untrained, tmp_path):
     assert all("reader: silent" in problem for problem in problems)
 
 
+@pytest.mark.filterwarnings("ignore:.*is ignored")
+def test_stray_models_do_not_end_training(tmp_path):
+    assert attack_files.attack_training(tmp_path, "vdn_pqn") == []
+
+
+def test_a_sweep_into_a_foreign_folder_runs_no_foreign_code(tmp_path):
+    assert attack_files.attack_sweep(tmp_path) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", attack_kills.RUNS)
 def test_runs_killed_at_random_moments_resume_to_the_same_files(tmp_path, algorithm):

@@ -58,9 +58,10 @@ class MetricsFile:
         """Raise if a line after a checkpoint, which its checksum does not cover, is of a seed that the run does not have."""
         source = f"the config in {self.path.with_name('checkpoint.safetensors')}"
         seeds = stored.seeds(stored.parse(saved.config, source), source)
-        for line in records.parse_metrics(content, self.path)[content.count(b"\n", 0, saved.metrics_bytes) :]:
+        covered = content.count(b"\n", 0, saved.metrics_bytes)
+        for number, line in enumerate(records.parse_metrics(content, self.path)[covered:], start=covered + 1):
             if line["seed"] not in seeds:
-                raise RefilError(f"{line.where}: the run has no seed {line['seed']}")
+                raise RefilError(f"{self.path}, line {number}: the run has no seed {line['seed']}")
 
     def truncate(self, saved: Saved) -> None:
         """Cut off the lines after a checkpoint; raise if those before it are not the ones that it was saved with."""

@@ -33,7 +33,7 @@ def parse_json(text: str | bytes, path: Path, line: int = 1) -> Any:
         raise RefilError(f"{path}, line {line}: {error}") from error
 
 
-def parse_metrics(content: bytes, path: Path) -> list[Line]:
+def parse_metrics(content: bytes, path: Path) -> list[dict[str, Any]]:
     """Return all complete lines of metrics; a line cut off by a crash is ignored."""
     complete = content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
     return [_parse_line(text, path, number) for number, text in enumerate(complete, start=1)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.env import StarCraft
     from refil.envs.starcraft.sim.state import State
     from refil.types import Trajectory
-    from refil.viewer.export import Outputs
+    from refil.viewer.export import Clip
 
 HELP = f"""Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
@@ -55,6 +55,7 @@ class BattleArgs:
     json: bool = False  # Print JSON
     ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
     html: Path | None = None  # Write a replay page of the first battles
+    compare: str | None = None  # Another script, which plays the same battles next to the first one on the page
     gif: Path | None = None  # Write an animation of the first battle
     mp4: Path | None = None  # Write a video of the first battle; needs ffmpeg
     png: Path | None = None  # Write a picture of the middle of the first battle
@@ -72,7 +73,10 @@ def main(arguments: list[str]) -> None:
 
     outputs = export.Outputs(args.html, args.gif, args.png, args.mp4, args.frames)
     outputs.check()
+    if args.compare is not None and (args.html is None or args.placement is not None):
+        raise RefilError("--compare shows two scripts on a page; give --html FILE, and armies or --tasks, no --placement")
     script = plugins.load(SCRIPTS, args.script)
+    other = None if args.compare is None else plugins.load(SCRIPTS, args.compare)
     import jax
 
     from refil.envs.starcraft.analysis import scripted
@@ -83,9 +87,13 @@ def main(arguments: list[str]) -> None:
         print_ticks(env, play(env, first_states, keys, 1), slots)
         return
     if outputs != export.Outputs():
-        write_replays(
-            outputs, env, play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes)), args.script
-        )
+        shown = min(MAX_SHOWN if args.html else 1, args.episodes)
+        clips, compared = battle_clips(env, play(env, first_states, keys, shown)), None
+        if other is not None:
+            rival = scripted.ScriptedStarCraft(env.env, other.orders)
+            compared = battle_clips(rival, play(rival, first_states, keys, shown))
+        labels = tuple(Path(name).stem for name in (args.script, args.compare) if name is not None)
+        print("\n".join(export.write(clips, outputs, compared, labels)))
     print_summary(scripted.summary(env.env, battle_results(env, first_states, keys)), args)
 
 
@@ -181,8 +189,8 @@ def print_ticks(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: lis
         print(json.dumps({"tick": number, "units": units}))
 
 
-def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> None:
-    """Write the page, the animation, the video and the pictures that were asked for; rewards are those of whole steps."""
+def battle_clips(env: "ScriptedStarCraft", trajectories: "Trajectory") -> "list[Clip]":
+    """Return a clip of each battle with a scene for every tick; rewards are those of whole steps."""
     import jax
 
     from refil.envs.starcraft.analysis import scripted
@@ -198,7 +206,7 @@ def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "T
         rewards[TICKS_PER_STEP - 1 :: TICKS_PER_STEP] = trajectories.rewards[number, :length].tolist()
         title = f"{number + 1}: {RESULT_NAMES[result]} after {length} steps"
         clips.append(export.Clip(title, scenes, TICKS_PER_SECOND, tuple(rewards)))
-    print("\n".join(export.write(clips, outputs, labels=(Path(script).stem,))))
+    return clips
 
 
 def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:

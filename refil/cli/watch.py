@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> None:
     from refil import teams
 
     teams.config_of(args.run, args.trust).configure()
+    if args.compare is not None:
+        _check_comparable(args)
     with ProgressBar() as progress:
         clips, names = [], [args.run, *([args.compare] if args.compare is not None else [])]
         for name in names:
@@ -67,11 +69,14 @@ def main(arguments: list[str]) -> None:
 def _play(name: str, args: WatchArgs, model: int | None) -> "list[Replay]":
     from refil import teams
 
-    team = teams.load_any(name, model, args.trust)
-    if name != args.run:
-        other, own = (teams.config_of(each, args.trust).env for each in (name, args.run))
-        if (other.name, other.options) != (own.name, own.options):
-            raise RefilError(
-                f"{name} plays {other.name} and {args.run} plays {own.name}; only teams of one environment compare"
-            )
-    return team.play(args.episodes, args.task, args.seed)
+    return teams.load_any(name, model, args.trust).play(args.episodes, args.task, args.seed)
+
+
+def _check_comparable(args: WatchArgs) -> None:
+    from refil import teams
+
+    other, own = (teams.config_of(str(each), args.trust).env for each in (args.compare, args.run))
+    if (other.name, other.options) != (own.name, own.options):
+        raise RefilError(
+            f"{args.compare} plays {other.name} and {args.run} plays {own.name}; only teams of one environment compare"
+        )

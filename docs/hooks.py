@@ -1,8 +1,8 @@
 """Hooks of the documentation site: links that leave `docs/`, lists as GitHub reads them, and the notebook as a page.
 
 The Markdown files are written for the repository's web view, where a link leads to any file of the repository. A site has only
-what lies in `docs/`. So files that pages link to, such as the results, become pages and files of the site, and links to folders
-become text.
+what lies in `docs/`. So files that pages link to, such as the results, become pages and files of the site. Links to folders lead
+to the README that describes the folder, or become text.
 """
 
 import os
@@ -54,8 +54,13 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return f"{before}{posixpath.relpath(_site_path(path), posixpath.dirname(own) or '.')}{anchor}{after}"
 
     def name_folder(found: re.Match[str]) -> str:
-        is_folder = not _is_external(found[2]) and (root / _resolve(folder, found[2])).is_dir()
-        return f"{found[1]} (`{_resolve(folder, found[2])}`)" if is_folder else found[0]
+        path = _resolve(folder, found[2])
+        if _is_external(found[2]) or not (root / path).is_dir():
+            return found[0]
+        about = next((page for page in _pages_above(path) if (root / page).is_file()), None)
+        if about is None or not _has(files, about):
+            return f"{found[1]} (`{path}`)"
+        return f"[{found[1]}]({posixpath.relpath(about, folder or '.')})"
 
     return _outside_fences(lambda text: LINK.sub(rewrite, FOLDER_LINK.sub(name_folder, _separate(text))), markdown)
 
@@ -82,6 +87,12 @@ def _repository_links(markdown: str, page: str, root: Path) -> list[tuple[str, s
     """Return the targets of a page's links, each with the path in the repository that it leads to."""
     targets = [found[2] for found in LINK.finditer(FENCE.sub("", markdown)) if not _is_external(found[2])]
     return [(target, _resolve(posixpath.dirname(page), target)) for target in targets]
+
+
+def _pages_above(path: str) -> list[str]:
+    """Return where a README that describes a folder may be: in the folder itself, or in one above it, but the root."""
+    parts = path.split("/")
+    return ["/".join((*parts[:count], "README.md")) for count in range(len(parts), 0, -1)]
 
 
 def _is_external(target: str) -> bool:

@@ -37,7 +37,8 @@ class Circle:
 
     `shape` is one of `SHAPES`. `bars` are fractions from 0 to 1, each with a color; `facing` is an angle in radians. `entity`
     is its row in observations, by which a page finds what an agent does and sees. The other fields are shown when it is
-    selected: `kind` says what it is, `values` are names with numbers or texts, and `ranges` are circles around it.
+    selected: `kind` says what it is, `values` are names with numbers or texts, and `ranges` are circles around it. `verb` says
+    what its actions do to those at whom they are aimed ("attack"), and `order` what it does now, if no team's details do.
     """
 
     name: str
@@ -53,6 +54,8 @@ class Circle:
     kind: str = ""
     values: tuple[tuple[str, Number | str], ...] = ()
     ranges: tuple[tuple[str, Number], ...] = ()
+    verb: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True)

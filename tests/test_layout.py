@@ -340,3 +340,12 @@ def test_retired_words_do_not_come_back(path):
     text = AS_RUN.sub("", path.read_text())
     found = {match[0] for match in PATTERN.finditer(text)}
     assert not found, f"see tests/retired.txt: {sorted(found)}"
+
+
+def test_importing_the_package_imports_no_adapter_library():
+    libraries = "'gymnasium', 'pettingzoo', 'jaxmarl', 'gymnax', 'flax', 'ray', 'starlette', 'uvicorn', 'matplotlib'"
+    code = (
+        f"import sys, refil, refil.adapters; refil.make('3m'); print([name for name in ({libraries}) if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

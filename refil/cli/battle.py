@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refil.envs.starcraft.env import StarCraft
     from refil.envs.starcraft.sim.state import State
     from refil.types import Trajectory
-    from refil.viewer.export import Outputs
+    from refil.viewer.export import Clip, Outputs
 
 HELP = f"""Let scripted allies fight the simulator's enemies; print statistics or show the battles.
 
@@ -56,6 +56,7 @@ class BattleArgs:
     json: bool = False  # Print JSON
     ticks: bool = False  # Print the units of the first battle after every game tick, as one JSON object per line
     html: Path | None = None  # Write a replay page of the first battles
+    compare: str | None = None  # Another script, which plays the same battles next to the first one on the page
     gif: Path | None = None  # Write an animation of the first battle
     mp4: Path | None = None  # Write a video of the first battle; needs ffmpeg
     png: Path | None = None  # Write a picture of the middle of the first battle
@@ -73,7 +74,10 @@ def main(arguments: list[str]) -> None:
 
     outputs = export.Outputs(args.html, args.gif, args.png, args.mp4, args.frames)
     outputs.check()
+    if args.compare is not None and (args.html is None or args.placement is not None):
+        raise RefilError("--compare shows two scripts on a page; give --html FILE, and armies or --tasks, no --placement")
     script = plugins.load(SCRIPTS, args.script)
+    other = None if args.compare is None else plugins.load(SCRIPTS, args.compare).orders
     import jax
 
     from refil.envs.starcraft.analysis import scripted
@@ -89,8 +93,7 @@ def main(arguments: list[str]) -> None:
             lines = []
             if outputs != export.Outputs():
                 progress.phase("compiling and playing the battles to show")
-                shown = play(env, first_states, keys, min(MAX_SHOWN if args.html else 1, args.episodes))
-                lines = write_replays(outputs, env, shown, args.script)
+                lines = write_replays(args, outputs, env, (first_states, keys), other)
             result = scripted.summary(env.env, battle_results(env, first_states, keys, progress))
     print("\n".join(lines), end="\n" if lines else "")
     if result is not None:
@@ -196,11 +199,24 @@ def tick_lines(env: "ScriptedStarCraft", trajectories: "Trajectory", slots: list
     return lines
 
 
-def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "Trajectory", script: str) -> list[str]:
-    """Write the page, the animation, the video and the pictures that were asked for, and return a line for each.
+def write_replays(
+    args: BattleArgs, outputs: "Outputs", env: "ScriptedStarCraft", starts: "tuple[State, Any]", other: "Script | None"
+) -> list[str]:
+    """Play the first battles, also with the script to compare with, and write them to files; return a line for each file."""
+    from refil.envs.starcraft.analysis import scripted
+    from refil.viewer import export
 
-    Rewards are those of whole steps.
-    """
+    shown = min(MAX_SHOWN if args.html else 1, args.episodes)
+    clips, compared = battle_clips(env, play(env, *starts, shown)), None
+    if other is not None:
+        rival = scripted.ScriptedStarCraft(env.env, other)
+        compared = battle_clips(rival, play(rival, *starts, shown))
+    labels = tuple(Path(name).stem for name in (args.script, args.compare) if name is not None)
+    return export.write(clips, outputs, compared, labels)
+
+
+def battle_clips(env: "ScriptedStarCraft", trajectories: "Trajectory") -> "list[Clip]":
+    """Return a clip of each battle with a scene for every tick; rewards are those of whole steps."""
     import jax
 
     from refil.envs.starcraft.analysis import scripted
@@ -216,7 +232,7 @@ def write_replays(outputs: "Outputs", env: "ScriptedStarCraft", trajectories: "T
         rewards[TICKS_PER_STEP - 1 :: TICKS_PER_STEP] = trajectories.rewards[number, :length].tolist()
         title = f"{number + 1}: {RESULT_NAMES[result]} after {length} steps"
         clips.append(export.Clip(title, scenes, TICKS_PER_SECOND, tuple(rewards)))
-    return export.write(clips, outputs, labels=(Path(script).stem,))
+    return clips
 
 
 def print_summary(result: dict[str, int | float], args: BattleArgs) -> None:

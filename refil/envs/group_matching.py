@@ -17,7 +17,7 @@ from refil.types import Env, EnvDefaults, Observation, Outcome, Spec
 STEP_COST = 0.1
 MATCH_REWARD = 2.5
 COLORS = ("#3b82f6", "#ef4444", "#22c55e", "#eab308", "#a855f7", "#14b8a6")  # colors of groups
-CELL, OCCUPIED, MATCHED = "#334155", "#3f4f69", "#facc15"  # colors of cells and of the timeline
+CELL, OCCUPIED, MATCHED = "#334155", "#3f4f69", "#34d399"  # colors of cells and of the timeline
 INSIDE, OUTSIDE, ARC, PER_ROW = 4.0, 10.5, 8, 4  # drawing: radii of the ring, edges of a cell's arc, agents in a row
 ACTIONS = ("back", "stay", "forward")  # moves along the ring
 

@@ -99,7 +99,7 @@ def _in_lab_slots(encoded: Encoded, slots: list[int], size: int) -> Encoded:
         return found
 
     return encoded | {
-        "groups": spread(encoded["groups"], 0),
+        "groups": [spread(groups, 0) for groups in encoded["groups"]],
         "aimed": [spread(row, -1) for row in encoded["aimed"]],
         "steps": [spread([agent(row) for row in step], None) for step in encoded["steps"]],
         "every": TICKS_PER_STEP,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from refil.types import Env, Trajectory
 
 DIGITS = 2  # decimals of Q-values and attention in a page
 PARTITION_SEED = 0
+PARTITIONS = 4  # random partitions of an episode's entities, between which a page switches
 Inspection = Callable[[Any, Trajectory, Key[Array, ""]], Any]
 
 
@@ -25,8 +27,8 @@ Inspection = Callable[[Any, Trajectory, Key[Array, ""]], Any]
 class Details:
     """The details of one episode; arrays have a leading axis of steps.
 
-    `q` has Q-values of all actions through what is visible and, in the other two of its views, through the part within the
-    agent's own group of a random partition (`groups`) and the part across groups, each with a memory of its own.
+    `q` has Q-values of all actions through what is visible and then, for each of the random partitions in `groups`, through the
+    part within the agent's own group and the part across groups. Each of these views has a memory of its own.
     """
 
     actions: np.ndarray  # [steps, agents]
@@ -36,14 +38,14 @@ class Details:
     aimed_at: np.ndarray  # [steps, entities]: the action aimed at each entity, or -1
     q: np.ndarray  # [views, steps, agents, actions]
     attention: np.ndarray | None  # [steps, heads, agents, entities]
-    groups: np.ndarray  # [entities]
+    groups: np.ndarray  # [partitions, entities]
     action_names: tuple[str, ...]
 
     def encode(self) -> dict[str, Any]:
         """Return what a page reads: for every step and agent the action, the Q-values, and the visible entities."""
         steps = [[self._agent(time, agent) for agent in range(self.actions.shape[1])] for time in range(len(self.actions))]
         heads = 0 if self.attention is None else self.attention.shape[1]
-        views = ["all it sees", "within its group", "across groups"][: len(self.q)]
+        views = ["all it sees", "within its group", "across groups"][: len(self.q)]  # the last two for each partition
         return {
             "actions": list(self.action_names),
             "heads": heads,
@@ -104,11 +106,15 @@ def details(env: Env, model: Any, trajectories: Trajectory, inspection: Inspecti
 
 
 def _inspect(env: Env, model: Any, played: Trajectory, key: Key[Array, ""]) -> tuple[Any, Any, Any, Any]:
-    """Return observations, Q-values through three views, attention weights, and the groups of every episode."""
+    """Return observations, Q-values through all views, attention weights, and REFIL's random groups of every episode."""
     batch = buffer.rebuild_batch(env, played)
     obs = batch.observations
-    groups = jax.random.bernoulli(key, 0.5, (batch.num_episodes, env.spec.entities)).astype(jnp.int32)
-    by_time = jnp.broadcast_to(groups[:, None], obs.present.shape)
-    q = unroll(model.utility, batch, jnp.concatenate([obs.visible[None], losses.views(by_time, obs.visible)]), key)
+    key_groups, key_memory = jax.random.split(key)
+    sample = jax.vmap(jax.vmap(partial(losses.random_partition, env.spec.entities, 2)))
+    groups = sample(jax.random.split(key_groups, (batch.num_episodes, PARTITIONS)))
+    views = [obs.visible[None]]
+    for number in range(PARTITIONS):
+        views.append(losses.views(jnp.broadcast_to(groups[:, number, None], obs.present.shape), obs.visible))
+    q = unroll(model.utility, batch, jnp.concatenate(views), key_memory)
     weights = inspect.attention_weights(model.utility, obs) if inspect.has_attention(model.utility) else None
     return obs, q, weights, groups

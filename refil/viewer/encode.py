@@ -85,12 +85,12 @@ def _frame(scene: Scene, bodies: _Table, areas: _Table, digits: int) -> list[Any
 
 
 def _circle(circle: Circle, bodies: _Table, digits: int) -> list[Any]:
-    """Return the number of the body, and what changes: position, angle, bars and values."""
+    """Return the number of the body, and what changes: position, angle, bars, values and, where it has one, its order."""
     ranges = [[name, *_rounded(digits, radius)] for name, radius in circle.ranges]
     names = [name for name, _ in circle.values]
     radius = _rounded(max(digits, 3), circle.radius)[0]
     look = [circle.name, radius, circle.color, circle.label, circle.shape, circle.entity, circle.kind]
-    number = bodies.number([*look, ranges, [color for _, color in circle.bars], names])
+    number = bodies.number([*look, ranges, [color for _, color in circle.bars], names, circle.verb])
     changing = [_rounded(3, fraction)[0] for fraction, _ in circle.bars]
     return [
         number,
@@ -98,6 +98,7 @@ def _circle(circle: Circle, bodies: _Table, digits: int) -> list[Any]:
         *_rounded(2, circle.facing),
         changing,
         [_value(v) for _, v in circle.values],
+        *([circle.order] if circle.order else ()),
     ]
 
 

@@ -11,7 +11,7 @@ from refil.viewer import draw
 from refil.viewer.encode import Clip as Clip
 from refil.viewer.encode import page_json
 
-PARTS = ("stage.js", "camera.js", "timeline.js", "inspector.js", "player.js")  # scripts of the page, in order
+PARTS = ("stage.js", "camera.js", "timeline.js", "inspector.js", "legend.js", "player.js")  # scripts of the page, in order
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 // The player: which episode, which frame, and what is selected. Everything shown follows from this state.
 const at = name => document.getElementById(name);
-const view = { episode: 0, time: 0, playing: false, selected: null, follow: true, groups: false, head: -1, pane: 0 };
+const view = {
+  episode: 0, time: 0, playing: false, selected: null, follow: true, numbered: true, groups: false, partition: 0, head: -1, pane: 0,
+  pointed: -1,
+};
 const SPEEDS = [...at("speed").options].map(option => option.value);
 let panes = [], since = 0, from = 0, drawnFrame = -1;
 
@@ -16,7 +19,8 @@ function choose(number) {
   [...at("list").children].forEach((button, each) => button.setAttribute("aria-current", each === view.episode));
   const button = at("list").children[view.episode];  // scrollIntoView would also scroll the page
   at("list").scrollTop = button.offsetTop - at("list").offsetTop - (at("list").clientHeight - button.clientHeight) / 2;
-  fillLegend(at("legend"), clips()[0].legend);
+  fillLegend(at("legend"), clips()[0].legend, marksOf(clips()));
+  at("note").style.minWidth = `${Math.max(...Array.from({ length: last() + 1 }, (_, frame) => noteAt(frame).length))}ch`;
   resize();
   go(0);
   document.dispatchEvent(new CustomEvent("episode", { detail: view.episode }));
@@ -72,8 +76,11 @@ function advance(now) {
   else requestAnimationFrame(advance);
 }
 
+const noteAt = frame => clips().map(clip => clip.frames[Math.min(frame, clip.frames.length - 1)][0]).join(" · ");
+
 function draw() {
   const frame = frameNow();
+  view.pointed = Number(at("facts").querySelector("tr[data-entity]:hover")?.dataset.entity ?? -1);
   panes.forEach(pane => drawPane(pane, view.time, view));
   drawTimeline(at("timeline"), clips(), view.time, last());
   if (frame !== drawnFrame || !view.playing) drawTexts(frame);
@@ -84,14 +91,14 @@ function draw() {
 function drawTexts(frame) {
   drawnFrame = frame;
   at("scrub").value = frame;
-  at("note").textContent = clips().map(clip => clip.frames[Math.min(frame, clip.frames.length - 1)][0]).join(" · ");
+  at("note").textContent = noteAt(frame);
   drawNumbers(at("numbers"), clips(), frame);
-  inspect(at("inspector"), clips()[view.pane], frame, view, change);
+  inspect(clips()[view.pane], frame, view);
 }
 
 function change(values) {
   Object.assign(view, values);
-  at("follow").setAttribute("aria-pressed", view.follow);
+  for (const [name, on] of [["follow", view.follow], ["numbered", view.numbered]]) at(name).setAttribute("aria-pressed", on);
   drawnFrame = -1;
   draw();
 }
@@ -101,6 +108,12 @@ const select = name => change({ selected: name });
 function selectNext() {
   const names = window.shown.names;
   select(names.length ? names[(names.indexOf(view.selected) + 1) % names.length] : null);
+}
+
+/** Show the next of the random partitions. */
+function nextPartition() {
+  const { details } = clips()[view.pane];
+  if (details) change({ groups: true, partition: (view.partition + 1) % details.groups.length });
 }
 
 function setSpeed(step) {
@@ -136,6 +149,8 @@ const KEYS = {
   u: selectNext,
   Escape: () => select(null),
   g: () => change({ groups: !view.groups }),
+  r: nextPartition,
+  l: () => change({ numbered: !view.numbered }),
   f: () => change({ follow: !view.follow }),
   s: savePicture,
 };
@@ -163,7 +178,17 @@ at("play").onclick = () => setPlaying(!view.playing);
 at("back").onclick = () => go(Math.ceil(view.time) - 1);
 at("forward").onclick = () => go(frameNow() + 1);
 at("scrub").oninput = () => go(Number(at("scrub").value));
-at("speed").onchange = restart;
+at("speed").onchange = () => { restart(); at("speed").blur(); };  // keys work again
+at("groups").onchange = () => { change({ groups: at("groups").checked }); at("groups").blur(); };
+at("head").onchange = () => { change({ head: Number(at("head").value) }); at("head").blur(); };
+at("partition").onclick = nextPartition;
+at("numbered").onclick = KEYS.l;
+at("facts").onpointerover = at("facts").onpointerleave = () => { if (panes.length) draw(); };
+at("facts").onclick = event => {
+  const row = event.target.closest("tr[data-entity]"), { clip } = panes[view.pane];
+  const body = row && bodies(clip, Math.min(frameNow(), clip.frames.length - 1)).find(each => each.entity === Number(row.dataset.entity));
+  if (body) select(body.name);
+};
 at("follow").onclick = () => change({ follow: !view.follow });
 at("save").onclick = savePicture;
 at("timeline").onpointerdown = at("timeline").onpointermove = event => {

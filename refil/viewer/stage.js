@@ -3,15 +3,16 @@
 let content = JSON.parse(document.getElementById("episodes").textContent);
 const FADE = 10;  // frames in which a body that is gone leaves a ring
 const GROUPS = ["#facc15", "#e879f9"];  // rings around the members of the two random groups
+const POINTED = "#fbbf24";  // ring around the body whose row is under the pointer
 const finite = (...values) => values.every(value => value !== null && value !== undefined);
 
 /** Return the bodies of a frame as objects, each built once. */
 function bodies(clip, frame) {
   clip.cache ??= new Map();
   if (!clip.cache.has(frame)) {
-    clip.cache.set(frame, clip.frames[frame][1].map(([number, x, y, facing, bars, values]) => {
-      const [name, radius, color, label, shape, entity, kind, ranges, tints, names] = clip.bodies[number];
-      return { name, radius, color, label, shape, entity, kind, ranges, tints, names, x, y, facing, bars, values };
+    clip.cache.set(frame, clip.frames[frame][1].map(([number, x, y, facing, bars, values, order]) => {
+      const [name, radius, color, label, shape, entity, kind, ranges, tints, names, verb] = clip.bodies[number];
+      return { name, radius, color, label, shape, entity, kind, ranges, tints, names, verb, x, y, facing, bars, values, order };
     }));
   }
   return clip.cache.get(frame);
@@ -76,6 +77,7 @@ function drawPane(pane, time, view) {
   const [, , lines, areas] = clip.frames[frame];
   areas.forEach(number => area(pen, clip.areas[number]));
   const selected = now.find(body => body.name === view.selected), agent = agentOf(clip, selected, frame);
+  const groups = view.groups ? clip.details?.groups[view.partition] : null;
   if (selected) around(pen, selected, scale);
   for (const line of lines) if (finite(...line)) stroke(pen, ...line);
   ghosts(pen, clip, frame);
@@ -85,9 +87,23 @@ function drawPane(pane, time, view) {
     pen.globalAlpha = seen && finite(body.entity) && !seen.has(body.entity) ? 0.35 : 1;
     drawBody(pen, body, scale);
     pen.globalAlpha = 1;
-    if (view.groups && clip.details && finite(body.entity)) ring(pen, body, GROUPS[clip.details.groups[body.entity] % 2], scale);
+    if (groups && finite(body.entity)) ring(pen, body, GROUPS[groups[body.entity] % 2], scale);
   }
   if (selected) ring(pen, selected, "#ffffff", scale, 1.45);
+  if (view.numbered) now.forEach(body => number(pen, body, scale));
+  const pointed = now.find(body => finite(body.entity) && body.entity === view.pointed);
+  if (pointed) pointOut(pen, pointed, scale);
+}
+
+/** Draw the number at the end of a body's name next to it, unless its label has it. */
+function number(pen, { name, label, x, y, radius }, scale) {
+  const digits = name.match(/\d+$/)?.[0];
+  if (digits && !label.endsWith(digits)) text(pen, digits, x + 0.95 * radius, y - 0.85 * radius, Math.max(0.45 * radius, 10 / scale), "#cbd5e1");
+}
+
+function pointOut(pen, body, scale) {
+  ring(pen, body, POINTED, scale, 1.7);
+  text(pen, body.name, body.x, body.y - 1.7 * body.radius - 10 / scale, 13 / scale, POINTED);
 }
 
 function ground(pen, clip, scale) {

@@ -61,10 +61,10 @@ function drawNumbers(place, clips, frame) {
     parts.push([`reward${side} ${(clip.rewards[at - 1] ?? 0).toFixed(2)}`, REWARD]);
     parts.push([`return${side} ${(returns[at] ?? 0).toFixed(2)}`, RETURN]);
   });
-  place.replaceChildren(...parts.map(([words, color]) => {
-    const span = document.createElement("span");
-    span.textContent = `■ ${words}`;
+  patch(place, parts.map(([words, color]) => {
+    const span = element("span", `■ ${words}`);
     span.style.color = lighter(color);
+    span.style.minWidth = `${words.replace(/[-\d.%]+$/, "").length + 8}ch`;  // whatever the number, nothing moves
     return span;
   }));
 }

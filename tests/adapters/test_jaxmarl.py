@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -70,6 +71,7 @@ def test_the_rollout_manager_of_jaxmarl_plays_with_our_masks_and_state():
 @pytest.mark.parametrize("name", ["smax_3m", "mpe_simple_spread"])
 def test_environments_of_jaxmarl_keep_the_contract(name):
     from refil.checks import environments
+    from refil.checks.report import NotApplicable
     from refil.training import contracts
 
     env = refil.make(name).core
@@ -84,7 +86,8 @@ def test_environments_of_jaxmarl_keep_the_contract(name):
         environments.the_same_key_gives_the_same_episode,
         environments.states_can_be_drawn,
     ):
-        check(subject)
+        with suppress(NotApplicable):  # SMAX's maps have no absent entities
+            check(subject)
 
 
 @needs_jaxmarl

@@ -92,7 +92,18 @@ def test_replay_pages_animations_and_pictures_are_written(refil, tmp_path):
     assert files[2].read_bytes()[1:4] == b"PNG"
 
 
+def test_two_scripts_play_the_same_battles_side_by_side(refil, tmp_path):
+    page = tmp_path / "page.html"
+    options = ["--allies", "1m", "--episodes", "1", "--limit", "3", "--html", str(page)]
+    assert refil("battle", *options, "--script", "stop", "--compare", "nearest")[2] == 0
+    text = page.read_text()
+    assert '"labels":["stop","nearest"]' in text
+    assert '"stand"' in text
+    assert '"move ' in text or '"attack enemy 1"' in text
+
+
 WRONG = [
+    (["--allies", "3s", "--compare", "kite"], "--compare shows two scripts on a page; give --html FILE"),
     (["--allies", "3q"], "no unit type has the letter q; Available: M (marauder)"),
     (["--allies", "3s0z"], "is not an army"),
     (["--allies", ""], "is not an army"),

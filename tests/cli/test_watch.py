@@ -42,6 +42,13 @@ def test_bad_arguments_are_refused(refil, run, tmp_path):
     assert refil("watch", str(tmp_path), "--png", "x.png")[2] == 2
 
 
+def test_teams_of_different_environments_are_refused_before_anything_is_played(refil, tmp_path, monkeypatch):
+    monkeypatch.setattr(Team, "play", lambda *arguments: pytest.fail("played"))
+    _, error, code = refil("watch", "3-8csz", "--compare", "3-8sz", "--html", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "3-8sz plays 3-8sz and 3-8csz plays 3-8csz; only teams of one environment compare" in " ".join(error.split())
+
+
 def test_files_that_cannot_be_written_are_refused_before_anything_is_played(refil, run, tmp_path, monkeypatch):
     monkeypatch.setattr(Team, "play", lambda *arguments: pytest.fail("played"))
     for flag in ("--html", "--gif", "--png"):

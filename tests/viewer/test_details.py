@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from refil.learning import losses
 from refil.nn.utilities import team_policy, team_state
 from refil.rollout import rollout
 from refil.team import Team
@@ -42,13 +43,15 @@ def test_a_page_gets_the_details_of_every_step():
     found = replay.details
     assert found is not None
     assert len(found.actions) == replay.length == len(replay.rewards)
-    assert found.q.shape == (3, replay.length, 3, 3)
+    assert found.q.shape == (1 + 2 * 4, replay.length, 3, 3)  # all it sees, and two views per partition
     assert found.attention.shape == (replay.length, 2, 3, 3)
     chosen = np.where(found.available, found.q[0], -np.inf).argmax(axis=-1)
     np.testing.assert_array_equal(chosen, found.actions)
     np.testing.assert_allclose(found.attention.sum(axis=-1), 1.0, rtol=1e-5)
-    assert set(found.groups.tolist()) <= {0, 1}
+    assert set(found.groups.ravel().tolist()) <= {0, 1}
     encoded = found.encode()
+    assert len(encoded["groups"]) == 4
+    assert encoded["views"] == ["all it sees", "within its group", "across groups"]
     action, target, q, seen = encoded["steps"][0][1]
     assert action == found.actions[0, 1]
     assert target == -1
@@ -57,3 +60,13 @@ def test_a_page_gets_the_details_of_every_step():
     assert [row[0] for row in seen] == [0, 1, 2]
     assert encoded["actions"] == ["back", "stay", "forward"]
     assert first.details is not None
+
+
+def test_partitions_are_those_of_refil():
+    """Its shares of the first group are uniform on (0, 1); those of fair coins would have a tenth of their variance."""
+    team = small_team()
+    played = [team.play(4, seed=seed) for seed in range(2)]
+    assert all(replay.details.groups.shape == (4, 3) for replays in played for replay in replays)
+    keys = jax.random.split(jax.random.split(jax.random.key(details.PARTITION_SEED))[0], (4, details.PARTITIONS))
+    expected = jax.vmap(jax.vmap(lambda key: losses.random_partition(3, 2, key)))(keys)
+    np.testing.assert_array_equal([replay.details.groups for replay in played[0]], expected)

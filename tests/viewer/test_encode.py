@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 from refil.scene import Area, Circle, LegendEntry, Level, Scene
 from refil.viewer.encode import Clip, page_json
@@ -15,15 +16,16 @@ def scene(x: float, share: float = 0.5) -> Scene:
     body = Circle(
         "a", x, 1.0, 0.5, "#fff", "A", None, ((share, "#0f0"),), "square", 2, "kind", (("health", 3.0),), (("sight", 9),)
     )
+    body = replace(body, verb="attack", order="stand" if x == 2 else "")
     area = Area(((0, 0), (1, 0), (1, 1)), "#333", "cell", (0.5, 0.5))
     return Scene(32, 32, [body], [], "note", [area], (LegendEntry("us", "#fff"),), (Level("health", share, "#00f"),))
 
 
 def test_what_stays_the_same_is_stored_once():
     ((clip,),) = decoded(Clip("t", [scene(1.23456), scene(2.0)], 4.0, (0.5,)))
-    assert clip["bodies"] == [["a", 0.5, "#fff", "A", "square", 2, "kind", [["sight", 9.0]], ["#0f0"], ["health"]]]
+    assert clip["bodies"] == [["a", 0.5, "#fff", "A", "square", 2, "kind", [["sight", 9.0]], ["#0f0"], ["health"], "attack"]]
     assert clip["frames"][0] == ["note", [[0, 1.23, 1.0, None, [0.5], [3.0]]], [], [0], [0.5]]
-    assert clip["frames"][1][1] == [[0, 2.0, 1.0, None, [0.5], [3.0]]]
+    assert clip["frames"][1][1] == [[0, 2.0, 1.0, None, [0.5], [3.0], "stand"]]
     assert len(clip["areas"]) == 1
     assert clip["legend"] == [["us", "#fff", "circle"]]
     assert clip["levels"] == [["health", "#00f"]]

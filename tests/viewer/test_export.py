@@ -31,8 +31,9 @@ def clip(title: str, frames: int = 40) -> Clip:
     scenes = []
     for frame in range(frames):
         bodies = [Circle("ally 0", 2 + 0.1 * frame, 8, 0.5, "#0000ff", "s", 0.0, ((1 - frame / frames, "#00ff00"),), entity=0)]
+        bodies[0] = replace(bodies[0], verb="attack")
         if frame < frames // 2:
-            bodies.append(Circle("enemy 1", 10, 8, 0.5, "#ff0000", "</script>", entity=1))
+            bodies.append(Circle("enemy 1", 10, 8, 0.5, "#ff0000", "</script>", entity=1, order="stand"))
         scenes.append(Scene(16, 16, bodies, [Line(0, 0, 16, 16, "#ffff00")], f"step {frame}"))
     return Clip(title, scenes, 40.0)
 
@@ -59,9 +60,9 @@ def details(steps: int) -> Details:
         available=np.array([[[True, True, False, True]]] * steps),
         visible=visible,
         aimed_at=np.array([[-1, 3]] * steps),
-        q=np.tile(np.array([[0.5, 2.25, 9.0, 1.0]]), (3, steps, 1, 1)) + np.arange(3)[:, None, None, None],
+        q=np.tile(np.array([[0.5, 2.25, 9.0, 1.0]]), (5, steps, 1, 1)) + np.arange(5)[:, None, None, None],
         attention=np.tile(np.array([[0.25, 0.75]]), (steps, 2, 1, 1)),
-        groups=np.array([0, 1]),
+        groups=np.array([[0, 1], [1, 1]]),
         action_names=("stop", "east", "west", "target"),
     )
 
@@ -201,19 +202,20 @@ def test_keys_step_and_play(page):
 def test_a_click_selects_an_agent_and_shows_why_it_acts(page):
     click_at(page, 2, 8)
     text = page.inner_text("#inspector")
-    assert text.startswith("Selected\nally 0")
+    assert page.inner_text("#facts").startswith("ally 0\n")
     assert "Action\n\neast\n" in text
     rows = page.locator("#inspector table").first.inner_text().split("\n")
     assert [row.split() for row in rows[1:]] == [
         ["east", "2.25"],
-        ["target:", "enemy", "1", "(</script>)", "1.00"],
+        ["attack", "enemy", "1", "1.00"],
         ["stop", "0.50"],  # west is unavailable
     ]
     assert page.locator("tr.chosen").inner_text().split() == ["east", "2.25"]
     assert "enemy 1 (</script>)\t75\t75" in text
     page.keyboard.press("Escape")
     assert "Click a unit" in page.inner_text("#inspector")
-    assert "ally 0\teast" in page.inner_text("#inspector")  # all actions
+    assert "ally 0\teast" in page.inner_text("#inspector")  # all actions, and orders of bodies that are no agents
+    assert "enemy 1\tstand" in page.inner_text("#inspector")
 
 
 def test_random_groups_split_values_into_two(page):
@@ -224,8 +226,78 @@ def test_random_groups_split_values_into_two(page):
     assert rows[1].split() == ["east", "2.25", "3.25", "4.25"]
     page.select_option("#head", "1")
     assert page.evaluate("shown.head") == 1
+    page.click("#partition")
+    assert page.inner_text("#partition") == "Another partition (2 of 2)"
+    rows = page.locator("#inspector table").first.inner_text().split("\n")
+    assert rows[1].split() == ["east", "2.25", "5.25", "6.25"]
+    page.keyboard.press("r")
+    assert page.inner_text("#partition") == "Another partition (1 of 2)"
     page.keyboard.press("g")
     assert not page.is_checked("#groups")
+
+
+def test_controls_of_the_inspector_work_while_the_page_plays(page):
+    """Frames change what is inside its elements, not the elements: clicks land, and a menu keeps its focus."""
+    page.keyboard.press("u")
+    page.select_option("#speed", "0.25")
+    page.click("#play")
+    places = [page.locator(f"#{name}").bounding_box() for name in ("groups", "head", "play", "speed", "save")]
+    for number in range(6):
+        box = page.locator("#groups").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.wait_for_timeout(60)  # some frames
+        page.mouse.up()
+        assert page.is_checked("#groups") == (number % 2 == 0)
+    page.focus("#head")
+    frame = page.evaluate("document.querySelector('#facts td').kept = true, shown.frame")
+    page.wait_for_function(f"shown.frame > {frame + 1}")
+    assert page.evaluate("document.activeElement.id") == "head"
+    assert page.evaluate("document.querySelector('#facts td').kept")
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_function("shown.frame > 21")  # fewer rows, as a unit has died
+    assert [page.locator(f"#{name}").bounding_box() for name in ("groups", "head", "play", "speed", "save")] == places
+
+
+@pytest.mark.parametrize(("menu", "value"), [("speed", "2"), ("head", "0")])
+def test_keys_work_after_a_menu_was_used(page, menu, value):
+    page.focus(f"#{menu}")
+    page.select_option(f"#{menu}", value)
+    assert page.evaluate("document.activeElement.tagName") == "BODY"
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("shown.frame") == 1
+
+
+def test_a_row_points_out_its_unit_on_the_map(page):
+    page.keyboard.press("u")
+    row = page.locator("#facts tr", has_text="attack enemy 1")
+    before = page.evaluate("panes[0].canvas.toDataURL()")
+    row.hover()
+    assert page.evaluate("shown.pointed") == 1
+    assert page.evaluate("panes[0].canvas.toDataURL()") != before
+    page.mouse.move(300, 300)
+    assert page.evaluate("shown.pointed") == -1
+    assert page.evaluate("panes[0].canvas.toDataURL()") == before
+    row.click()
+    assert page.evaluate("shown.selected") == "enemy 1"
+    assert "Order\n\nstand" in page.inner_text("#inspector")
+
+
+def test_numbers_of_units_can_be_hidden(page):
+    before = page.evaluate("panes[0].canvas.toDataURL()")
+    page.click("#numbered")
+    assert page.evaluate("panes[0].canvas.toDataURL()") != before
+    page.keyboard.press("l")
+    assert page.evaluate("panes[0].canvas.toDataURL()") == before
+
+
+def test_the_legend_explains_the_marks_of_the_page(page):
+    marks = page.locator("#legend .mark").all_inner_texts()
+    assert len(marks) == 10
+    assert "from the selected agent to whom its action is aimed at" in marks
+    page.keyboard.press("n")  # without details
+    assert len(page.locator("#legend .mark").all_inner_texts()) == 6
 
 
 def test_an_agent_sees_less_when_a_unit_is_gone(page):

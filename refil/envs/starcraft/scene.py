@@ -15,8 +15,10 @@ ALLY, ENEMY, EDGE = "#3b82f6", "#ef4444", "#475569"
 HEALTH, SHIELD, ENERGY = "#22c55e", "#38bdf8", "#c084fc"
 ATTACK, SPLASH, HEALING = "#fde047", "#fb923c", "#86efac"
 PLAIN = "#cbd5e1"  # color of shapes in the legend
+COMPASS = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
 FLASH = 3  # ticks for which an attack stays visible
 FIELDS = ("unit_type", "tag", "x", "y", "health", "shield", "energy", "target", "cooldown")
+ORDER_FIELDS = ("attack_moving", "moving", "goal_x", "goal_y")
 
 
 class _Present(NamedTuple):
@@ -27,7 +29,7 @@ class _Present(NamedTuple):
 
 def scene(state: State, game: Game) -> Scene:
     """Return a drawing of one timestep."""
-    arrays = {name: np.asarray(getattr(state, name)) for name in FIELDS}
+    arrays = {name: np.asarray(getattr(state, name)) for name in (*FIELDS, *ORDER_FIELDS)}
     circles, lines, units = [], [], _units(state, game)
     for slot in np.flatnonzero(arrays["health"] > 0).tolist():
         circles.append(_circle(slot, units[slot], arrays, game))
@@ -60,7 +62,7 @@ def _circle(slot: int, present: _Present, arrays: dict[str, np.ndarray], game: G
         values.append(("cooldown", f"{now['cooldown']:.0f} of {unit.attack_period:.0f} ticks"))
     values += [(f"{name} multiplier", f"{multiplier:.2f}") for name, multiplier in present.multipliers.items()]
     facing = None if target < 0 else math.atan2(arrays["y"][target] - y, arrays["x"][target] - x)
-    team = "ally" if slot < game.num_allies else "enemy"
+    team, verb = _team(slot, game), "heal" if unit.heal_rate else "attack"
     return Circle(
         name=f"{team} {slot}",
         x=x,
@@ -75,7 +77,25 @@ def _circle(slot: int, present: _Present, arrays: dict[str, np.ndarray], game: G
         kind=f"{_type_name(int(now['unit_type']), game)}, {team}, tag {now['tag']:.0f}",
         values=tuple(values),
         ranges=_ranges(unit, present.target_range),
+        verb=verb,
+        order=_order(slot, verb, arrays, game),
     )
+
+
+def _team(slot: int, game: Game) -> str:
+    return "ally" if slot < game.num_allies else "enemy"
+
+
+def _order(slot: int, verb: str, arrays: dict[str, np.ndarray], game: Game) -> str:
+    """Return what a unit does now: its target, or where it walks."""
+    target = int(arrays["target"][slot])
+    if target >= 0:
+        return f"{verb} {_team(target, game)} {target}"
+    if not arrays["moving"][slot]:
+        return "stand"
+    offset = [float(arrays[f"goal_{axis}"][slot] - arrays[axis][slot]) for axis in ("x", "y")]
+    direction = COMPASS[round(math.atan2(offset[1], offset[0]) / (math.pi / 4)) % 8]
+    return f"{'attack-move' if arrays['attack_moving'][slot] else 'move'} {direction}"
 
 
 def _ranges(unit: Unit, target_range: float) -> tuple[tuple[str, float], ...]:

@@ -32,6 +32,15 @@ def test_units_face_their_targets_and_attacks_are_lines():
     assert not drawn(target=[2, -1, -1]).lines  # its weapon has not fired
 
 
+def test_orders_say_whom_a_unit_attacks_or_heals_and_where_it_walks():
+    scene = drawn(target=[2, 0, -1])
+    assert [circle.verb for circle in scene.circles] == ["attack", "heal", "attack"]
+    assert [circle.order for circle in scene.circles] == ["attack enemy 2", "heal ally 0", "stand"]
+    walking = {"moving": [True] * 3, "goal_x": [12.0, 8.0, 8.0], "goal_y": [18.0, 10.0, 13.0]}
+    scene = drawn(**walking, attack_moving=[False, False, True])
+    assert [circle.order for circle in scene.circles] == ["move north-east", "move south", "attack-move west"]
+
+
 def test_levels_are_the_health_and_shield_that_each_side_has_left():
     """The Marine has 45 and the Medivac 150 of health, the Stalker 80 of each."""
     levels = drawn(health=[45.0, 52.5, 40.0], shield=[0.0, 0.0, 0.0]).levels

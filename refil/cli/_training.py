@@ -45,7 +45,10 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         bar = stack.enter_context(ProgressBar(config.train.steps))
         again = f"start again with: refil train --resume {shlex.quote(str(run.path))}"
         should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message, again))
-        return trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
+        finished = trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
+        if bar.steps is not None:
+            bar.log("  ".join(bar.lines()))  # where nothing is live, the last line says where training ended
+        return finished
 
 
 @contextmanager

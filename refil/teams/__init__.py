@@ -78,7 +78,7 @@ def load_any(name: str | Path, seed: int | None = None, trust: bool = False) -> 
         return load(found, seed)
     run = run_dir.open_run(Path(name), trust)
     if not run.seeds:
-        raise RefilError(f"{name} has no trained model yet")
+        raise RefilError(f"{name} has no model yet")
     seed = run.seeds[0] if seed is None else seed
     if seed not in run.seeds:
         raise RefilError(f"{name} has no model of seed {seed}; available: {', '.join(map(str, run.seeds))}")

@@ -93,6 +93,10 @@ def test_replay_pages_animations_and_pictures_are_written(refil, tmp_path):
 
 
 WRONG = [
+    (
+        ["--allies", "5marines"],
+        "letter marines; armies are numbers and letters, such as 5m for five Marines; did you mean 'm'?",
+    ),
     (["--allies", "3q"], "no unit type has the letter q; Available: M (marauder)"),
     (["--allies", "3s0z"], "is not an army"),
     (["--allies", ""], "is not an army"),

@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import sys
+import warnings
 from typing import Any
 
 ExitCode = int | str | None
@@ -37,6 +38,7 @@ def main() -> None:
     """Run one command; errors that the user can fix are one line and exit code 2."""
     try:
         _prepare_streams()
+        warnings.formatwarning = _warning_line
         if sys.platform == "win32":
             _complain(NO_WINDOWS)
             sys.exit(2)
@@ -114,6 +116,13 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
+
+
+def _warning_line(message: Warning | str, *place: object, **line: object) -> str:
+    """Return a warning as one line, without the source line that raised it."""
+    from refil.cli import _advice
+
+    return f"refil: warning: {_advice.as_commands(' '.join(str(message).split()))}\n"
 
 
 def _complain(text: str) -> None:

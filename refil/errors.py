@@ -29,9 +29,9 @@ def closest(name: str, choices: Collection[str]) -> str | None:
     return by_lower.get(close[0], close[0]) if close else None
 
 
-def list_choices(name: str, choices: Collection[str]) -> str:
-    """Return the end of an error about an unknown name: the closest choice, and all of them."""
-    close = closest(name, choices)
+def list_choices(name: str, choices: Collection[str], meant: str | None = None) -> str:
+    """Return the end of an error about an unknown name: the choice that is meant or the closest one, and all of them."""
+    close = meant or closest(name, choices)
     hint = f"did you mean {close!r}? " if close else ""
     return f"{hint}Available: {', '.join(choices)}"
 

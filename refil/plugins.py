@@ -3,7 +3,8 @@
 A package that also accepts the path of a Python file defines `NEEDED`, the names which that file must define.
 It may define `KIND`, the noun for its plug-ins in errors. A plug-in that is a folder provides several names: it defines
 `names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None. It may define `explain(name)`,
-which returns what to do about a name that it does not provide, or None.
+which returns what to do about a name that it does not provide, or None. `MEANT` in a package holds the plug-ins to suggest for
+other names.
 """
 
 import ast
@@ -17,6 +18,8 @@ from typing import Any
 from refil import user_files
 from refil.errors import RefilError, list_choices
 from refil.user_files import UserFile
+
+EXAMPLES = Path(__file__).parent / "examples"
 
 
 def names(package: str) -> list[str]:
@@ -49,8 +52,12 @@ def unknown_name(package: str, name: str) -> str:
     for folder in _folders(package):
         if explained := getattr(folder, "explain", lambda _: None)(name):
             return f"unknown {kind} {name!r}: {explained}"
+    if (example := EXAMPLES / f"{name}.py").is_file() and hasattr(module, "NEEDED"):
+        return f"unknown {kind} {name!r}; it is an example, whose name is its path: {example}"
     path = " (or the path of a .py file)" if hasattr(module, "NEEDED") else ""
-    return f"unknown {kind} {name!r}; {list_choices(name, names(package))}{path}"
+    return (
+        f"unknown {kind} {name!r}; {list_choices(name, names(package), getattr(module, 'MEANT', {}).get(name.lower()))}{path}"
+    )
 
 
 def identify(name: str) -> tuple[str, str]:

@@ -29,6 +29,15 @@ def test_the_version_is_printed(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("refil 0.")
 
 
+def test_a_warning_is_one_line():
+    code = (
+        "import refil.__main__ as m, warnings; m._run = lambda _: warnings.warn('first\\n  second; pass trust=True'); m.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.stderr == "refil: warning: first second; pass --trust\n"
+    assert done.returncode == 0
+
+
 def test_the_list_of_commands_needs_no_jax():
     code = "import sys; sys.argv = ['refil', '--help']; from refil.__main__ import main; main(); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)

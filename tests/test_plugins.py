@@ -23,9 +23,23 @@ def test_an_unknown_name_is_refused_with_the_closest_and_all_choices():
         plugins.load("refil.methods", "zzz")
 
 
+def test_short_names_suggest_the_methods_of_the_paper():
+    for name, meant in (("qmix", "qmix_attention"), ("VDN", "vdn_attention")):
+        with pytest.raises(RefilError, match=rf"^unknown method '{name}'; did you mean '{meant}'\?"):
+            plugins.load("refil.methods", name)
+
+
+@pytest.mark.parametrize(("package", "name"), [("refil.envs", "beacon"), ("refil.methods", "mingru")])
+def test_the_names_of_examples_are_their_paths(package, name):
+    with pytest.raises(RefilError, match=rf"'{name}'; it is an example, whose name is its path: /.*/examples/{name}.py$"):
+        plugins.load(package, name)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("smac", ["sets of battles such as 3-8sz and maps such as 3m", "as in 3s5z_vs_3s6z"]),
+        ("StarCraft 2", ["sets of battles such as 3-8sz"]),
         ("corridor", ["SMAC's corridor", "6z_vs_24zg", "zg Zergling"]),
         ("3s5z-vs-3s6z", ["as in 3s5z_vs_3s6z"]),
         ("3m vs 4m", ["as in 3s5z_vs_3s6z"]),

@@ -118,7 +118,7 @@ def step_equals_unroll(subject: Subject, seed: int) -> str:
         largest = max(largest, largest_difference(q, whole[:, time]))
     if largest > TOLERANCE:
         raise CheckFailed(f"Q-values while acting differ from those while learning by up to {largest:.3g}")
-    return f"Q-values differ by at most {largest:.1g}"
+    return f"Q-values differ by at most {largest:.1g}" if largest else "Q-values are identical"
 
 
 def permuting_entities_permutes_utilities(subject: Subject, seed: int) -> str:
@@ -217,7 +217,7 @@ def gradients_are_finite(subject: Subject, seed: int, situations: tuple[str, ...
         for path, leaf in jax.tree_util.tree_leaves_with_path(gradient):
             if not np.isfinite(leaf).all():
                 raise CheckFailed(f"the gradient of {jax.tree_util.keystr(path)} is not finite in a batch where {situation}")
-    return ", ".join(situations)
+    return f"also where {', '.join(situations)}"
 
 
 def mixing_is_monotonic(subject: Subject, seed: int) -> str:

@@ -47,10 +47,13 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         again = f"start again with: refil train --resume {shlex.quote(str(run.path))}"
         should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message, again))
         try:
-            return trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
+            finished = trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
         except LostError as error:
             saved = f"Training until then is saved; {again.replace('start again', 'continue')}"
             raise RefilError(str(error).replace(trainer.SAVED, saved)) from error
+        if bar.steps is not None:
+            bar.log("  ".join(bar.lines()))  # where nothing is live, the last line says where training ended
+        return finished
 
 
 @contextmanager

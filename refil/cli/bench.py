@@ -71,7 +71,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps(result))
         return
     player = "random actions" if args.random else base.method.name
-    print(f"{player} on {base.env.name}; {result['device']}; {result['envs']} environments, {result['seeds']} seed(s)")
+    seeds = f"{result['seeds']} seed{'s' if result['seeds'] > 1 else ''}"
+    print(f"{player} on {base.env.name}; {result['device']}; {result['envs']} environments, {seeds}")
     for name, value in result.items():
         if name not in ("device", "envs", "seeds"):
             print(f"  {name:<18} {value:>14,.1f}")

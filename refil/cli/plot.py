@@ -35,7 +35,7 @@ class PlotArgs:
     until: PositiveInt | None = None  # Use only this many steps of each run, for example to compare runs of different length
     statistic: Literal["mean", "median", "iqm"] = "mean"  # Statistic of final values in the table (IQM: interquartile mean)
     export: Path | None = None  # Also write the evaluations to this file (.json), in the form that marl-eval reads
-    level: float | None = None  # Mark this value, for example 0.8, and print when each seed reaches it and stays there
+    level: float | None = None  # Mark this value, for example 0.8, and print from when on five evaluations in a row reach it
 
 
 def main(arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from refil.plots._runs import Curves
 from refil.storage.run_dir import RunDir
 
 POINTS = 201  # points of the grid onto which the curves of all seeds are interpolated
+FEW_STEPS = 10_000  # tables count the steps of shorter runs one by one, not in millions
 MAX_LISTED = 10  # seeds that a table lists one by one; of more it gives the lowest and the highest
 EVALUATED = ("win_rate", "return_mean", "length_mean")  # metrics of all greedy episodes of an evaluation
 STATISTICS = {"mean": "mean", "median": "median", "iqm": "IQM"}  # functions of refil.stats and their names in tables
@@ -37,14 +38,13 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
     texts, order = _curves.legend_labels(counts), list(curves)
     figure, all_axes = _curves.subplots(titles, texts.values(), options, share_y=options.metric in RATES)
     scale, bounds = (100, (0.0, 100.0)) if options.metric in RATES else (1, (-np.inf, np.inf))
-    longest = max(steps[-1] for drawn in panels.values() for steps, _ in drawn.values())
-    unit, name = (1e6, "million") if longest >= 1e6 else (1e3, "thousand")
     for axes, drawn in zip(all_axes, panels.values(), strict=True):
+        unit, name = _unit(float(max(steps[-1] for steps, _ in drawn.values())))
         for label, (steps, seeds) in drawn.items():
             _curves.draw_curve(axes, steps / unit, scale * seeds, order.index(label), texts[label], bounds)
         if options.level is not None:
             axes.axhline(scale * options.level, color="gray", linewidth=0.8, linestyle=":")
-        axes.set_xlabel(f"environment steps ({name})")
+        axes.set_xlabel(f"environment steps{f' ({name})' if name else ''}")
         axes.set_ylabel(UNITS.get(options.metric, options.metric.replace("_", " ")))
     if options.metric in RATES:
         _curves.limit_rates(figure)
@@ -55,22 +55,24 @@ def draw(curves: Curves, options: PlotOptions = DEFAULT) -> Figure:
 def table(curves: Curves, options: PlotOptions = DEFAULT) -> Iterator[str]:
     """Yield the final value of each curve, its mean over all steps, and when each seed reaches the level of the options."""
     envs, name = _runs.panels(curves), options.metric.replace("_", " ")
-    head = f"| final {name} ({stats.FINAL_MEANING}) | million steps | by seed | {STATISTICS[options.statistic]} | spread |"
+    unit = 1e6 if max(_longest(runs, options) for runs in curves.values()) >= FEW_STEPS else 1.0
+    steps = "million steps" if unit > 1 else "steps"
+    head = f"| final {name} ({stats.FINAL_MEANING}) | {steps} | by seed | {STATISTICS[options.statistic]} | spread |"
     head += " episodes per seed | mean over all steps |"
     if options.level is not None:
-        head += f" {stats.HELD} evaluations in a row at {_shown(options.metric)(options.level)} or more: from million steps |"
+        head += f" {stats.HELD} evaluations in a row at {_shown(options.metric)(options.level)} or more: from {steps} |"
         head += " seconds, compilation included |"
     yield head
     yield "|---|---:|---|---:|---|---:|---:|" + ("---|---|" if options.level is not None else "")
     for env, members in envs.items():
         for label, runs in members.items():
-            cells = _cells(runs, options) + _level_cells(runs, options)
+            cells = _cells(runs, options, unit) + _level_cells(runs, options, unit)
             yield f"| {label if len(envs) == 1 else f'{label} on {env}'} | {' | '.join(cells)} |"
     for label in curves:
         groups = [final_values(members[label], options) for members in envs.values() if label in members]
         if len(groups) > 1 and len(set(map(len, groups))) == 1:
             cells = ["", "", *_summary(groups, options), "", "", *([""] * 2 if options.level is not None else [])]
-            yield f"| {label}, all {len(groups)} environments | {' | '.join(cells)} |"
+            yield f"| {label}, {STATISTICS[options.statistic]} over all {len(groups)} environments | {' | '.join(cells)} |"
 
 
 def seed_curves(runs: Sequence[RunDir], options: PlotOptions = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
@@ -110,9 +112,19 @@ def _smoothed(values: np.ndarray, number: int) -> np.ndarray:
     return (sums[last] - sums[first]) / (last - first)
 
 
-def _cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
+def _longest(runs: Sequence[RunDir], options: PlotOptions) -> float:
+    return float(max(points[-1, 0] for points in _points(runs, options)))
+
+
+def _unit(longest: float) -> tuple[float, str]:
+    """Return the unit of the steps of a panel and its name."""
+    return next(((unit, name) for unit, name in ((1e6, "million"), (1e3, "thousand")) if longest >= unit), (1.0, ""))
+
+
+def _cells(runs: Sequence[RunDir], options: PlotOptions, unit: float) -> list[str]:
     show = _shown(options.metric)
-    ends = sorted({f"{points[-1, 0] / 1e6:.2g}" for points in _points(runs, options)}, key=float)
+    lengths = sorted({points[-1, 0] for points in _points(runs, options)})
+    ends = [f"{length / 1e6:.2g}" if unit > 1 else f"{length:.0f}" for length in lengths]
     finals = final_values(runs, options)
     steps = " to ".join(dict.fromkeys((ends[0], ends[-1])))
     seeds = ", ".join(map(show, finals)) if len(finals) <= MAX_LISTED else f"{show(finals.min())} to {show(finals.max())}"
@@ -136,17 +148,19 @@ def _episodes(runs: Sequence[RunDir], options: PlotOptions) -> str:
     return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
 
 
-def _millions(steps: float) -> str:
+def _shown_steps(steps: float, unit: float) -> str:
+    if unit == 1:
+        return f"{steps:.0f}"
     return f"{steps / 1e6:.1f}" if steps >= 1e6 else f"{steps / 1e6:.2g}"
 
 
-def _level_cells(runs: Sequence[RunDir], options: PlotOptions) -> list[str]:
+def _level_cells(runs: Sequence[RunDir], options: PlotOptions, unit: float) -> list[str]:
     """Return from which step and second on each seed holds the level."""
     if options.level is None:
         return []
     steps, seconds = [], []
     for points, clock in zip(_points(runs, options), _runs.series(runs, "seconds"), strict=True):
         first = stats.held_from(points[:, 1], options.level)
-        steps.append("never" if first is None else _millions(points[first, 0]))
+        steps.append("never" if first is None else _shown_steps(points[first, 0], unit))
         seconds.append("never" if first is None else f"{np.interp(points[first, 0], *clock.T):.0f}")
     return [", ".join(steps), ", ".join(seconds)]

@@ -79,7 +79,7 @@ def load_any(name: str | Path, seed: int | None = None, trust: bool = False) -> 
     run = run_dir.open_run(Path(name), trust)
     if not run.seeds:
         run.metrics()  # raises where the config has other seeds than the checkpoint
-        raise RefilError(f"{name} has no trained model yet")
+        raise RefilError(f"{name} has no model yet")
     seed = run.seeds[0] if seed is None else seed
     if seed not in run.seeds:
         raise RefilError(f"{name} has no model of seed {seed}; available: {', '.join(map(str, run.seeds))}")

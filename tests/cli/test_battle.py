@@ -104,6 +104,10 @@ def test_two_scripts_play_the_same_battles_side_by_side(refil, tmp_path):
 
 WRONG = [
     (["--allies", "3s", "--compare", "kite"], "--compare shows two scripts on a page; give --html FILE"),
+    (
+        ["--allies", "5marines"],
+        "letter marines; armies are numbers and letters, such as 5m for five Marines; did you mean 'm'?",
+    ),
     (["--allies", "3q"], "no unit type has the letter q; Available: M (marauder)"),
     (["--allies", "3s0z"], "is not an army"),
     (["--allies", ""], "is not an army"),

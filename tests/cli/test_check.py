@@ -1,8 +1,11 @@
 """refil check: a line per property, and exit code 1 if one does not hold."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from refil.checks.report import Check
 
 EXAMPLES = Path(__file__).parent.parent.parent / "refil" / "examples"
 
@@ -44,6 +47,20 @@ def test_a_file_whose_build_takes_three_parameters_is_refused(refil, tmp_path):
     path = tmp_path / "odd.py"
     path.write_text("Config = None\ndef build(one, two, three): ...\n")
     assert "must be build(config) or build(config, spec)" in refil("check", str(path))[1]
+
+
+def test_methods_are_reported_in_sentences(refil, monkeypatch):
+    from refil.checks import methods
+
+    chosen = {"step = unroll": methods.step_equals_unroll, "finite gradients": methods.gradients_are_finite}
+    monkeypatch.setattr(
+        methods,
+        "all_checks",
+        lambda subject, seed: [Check(name, partial(each, subject, seed)) for name, each in chosen.items()],
+    )
+    out = refil("check", "vdn_attention")[0]
+    assert "also where nobody sees anything, one agent alone, one action, agents die" in out
+    assert "at most 0" not in out
 
 
 @pytest.mark.slow

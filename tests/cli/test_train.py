@@ -30,6 +30,12 @@ def refil(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
     return subprocess.run([*REFIL, *arguments], capture_output=True, text=True, timeout=timeout)
 
 
+def changed_tiny(*options: str) -> list[str]:
+    """Return the options of tiny runs and these, which replace those of the same name with one value."""
+    replaced = {TINY.index(each) for each in options if each in TINY}
+    return [*(each for number, each in enumerate(TINY) if not {number, number - 1} & replaced), *options]
+
+
 def contents(path: Path) -> dict[str, object]:
     """Return what must not depend on interruptions."""
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
@@ -59,6 +65,7 @@ def test_a_run_ends_with_a_figure_a_summary_and_next_steps(whole, tmp_path):
     assert (tmp_path / "again" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert "compiling" in done.stderr
     assert "compiled after" in done.stderr
+    assert "100%  100 of 100 steps" in done.stderr
     (other,) = (line.split() for line in done.stdout.splitlines() if "--method qmix_attention" in line)
     assert "--env.agents 3 --env.cells 3" in " ".join(other)
     assert refil("train", *other[2:], "--help").returncode == 0
@@ -114,7 +121,7 @@ def lines(path: Path) -> int:
 
 def start(path: Path, *options: str) -> subprocess.Popen:
     """Start a run and wait for its first line of metrics."""
-    command = [*REFIL, "train", *TINY, *options, "--out", str(path)]
+    command = [*REFIL, "train", *changed_tiny(*options), "--out", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not lines(path) and process.poll() is None:
         time.sleep(0.05)
@@ -352,7 +359,7 @@ def test_a_run_starts_from_the_weights_of_another(whole, tmp_path):
         assert all((other[name] == value).all() for other in weights)
     again = refil("train", "--config", str(path / "config.json"), "--out", str(tmp_path / "random"))
     assert f"add --init-from {path / 'init.safetensors'}" in again.stdout
-    refused = refil("train", *TINY, "--method.size", "16", "--init-from", str(whole), "--out", str(tmp_path / "other"))
+    refused = refil("train", *changed_tiny("--method.size", "16"), "--init-from", str(whole), "--out", str(tmp_path / "other"))
     assert refused.returncode == 2
     assert "cannot start from these weights" in refused.stderr
     assert not (tmp_path / "other").exists()

@@ -42,7 +42,7 @@ def test_the_figure_has_a_curve_per_label_and_a_band_for_several_seeds(tmp_path)
     (band,) = axes.collections
     np.testing.assert_allclose(band.get_datalim(axes.transData).intervaly, [50, 75])
     assert axes.get_title() == "group_matching, 1 to 2 seeds"
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("environment steps (thousand)", "win rate (%)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("environment steps", "win rate (%)")
 
 
 def test_five_seeds_have_the_band_of_a_t_interval(tmp_path):
@@ -56,7 +56,7 @@ def test_runs_with_the_same_label_form_one_curve(tmp_path):
     (axes,) = figure.axes
     assert legend_texts(figure) == ["both"]
     assert axes.get_title() == "group_matching, 2 seeds"
-    assert axes.lines[0].get_xdata()[-1] == 0.1
+    assert axes.lines[0].get_xdata()[-1] == 100
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 50)
 
 
@@ -93,10 +93,23 @@ def test_the_table_lists_up_to_ten_seeds(tmp_path, seeds, cell):
     assert row.split(" | ")[2] == cell
 
 
+def test_short_runs_are_counted_in_steps(tmp_path):
+    short = made_up(tmp_path / "short", [(0, 41 * n, 0.5) for n in range(11)])
+    short.append_metrics([{"seed": 0, "env_steps": 41 * n, "seconds": 2.0 * n} for n in range(11)])
+    long = made_up(tmp_path / "long", [(0, 10**6 * n, 0.5) for n in range(3)], small().with_options({"cells": 5}))
+    head, _, row = learning_curves.table({"ours": [short]}, PlotOptions(level=0.5))
+    assert "| steps | by seed |" in head
+    assert "from steps |" in head
+    assert row.startswith("| ours | 410 | 50% |")
+    axes = learning_curves.draw({"ours": [short, long]}).axes
+    assert [each.get_xlabel() for each in axes] == ["environment steps", "environment steps (million)"]
+    assert [each.lines[0].get_xdata()[-1] for each in axes] == [410, 2]
+
+
 def test_rows_of_several_environments_name_theirs(tmp_path):
     runs = [constant(tmp_path / str(cells), [0.5], small().with_options({"cells": cells})) for cells in (3, 5)]
     rows = list(learning_curves.table({"ours": runs}))[2:]
-    expected = [*(f"| ours on group_matching, cells {cells}" for cells in (3, 5)), "| ours, all 2 environments"]
+    expected = [*(f"| ours on group_matching, cells {cells}" for cells in (3, 5)), "| ours, mean over all 2 environments"]
     assert [row.split(" | ")[0] for row in rows] == expected
 
 

@@ -28,6 +28,8 @@ def explain(name: str) -> str | None:
     how = f"any two armies are numbers and letters, as in 3s5z_vs_3s6z ({scenarios.LETTERS})"
     if name.lower() == "corridor":
         return f"the walls of SMAC's corridor are not simulated; its armies on open ground are 6z_vs_24zg, and {how}"
+    if re.fullmatch(r"(smac(lite|v2)?|starcraft|sc ?2?)[ _-]*(2|ii)?", name.lower()):
+        return f"StarCraft has sets of battles such as 3-8sz and maps such as 3m, and {how}"
     return how if re.search(r"\d *[a-z]+[ _-]*vs?[ _.-]*\d", name.lower()) else None
 
 

@@ -210,7 +210,8 @@ def unit_table(pairs: list[tuple[Army, Army]], profile: str) -> UnitTable:
 def _hint(unknown: str, names_by_letter: dict[str, str]) -> str:
     letters = {letter: letter for letter in names_by_letter} | {name: letter for letter, name in names_by_letter.items()}
     close = closest(unknown, letters)
-    return f"did you mean {letters[close]!r}? " if close else ""
+    how = "armies are numbers and letters, such as 5m for five Marines; " if len(unknown) > 2 else ""
+    return how + (f"did you mean {letters[close]!r}? " if close else "")
 
 
 def _slots(pair: tuple[Army, Army], sizes: list[int], table: UnitTable) -> list[int]:

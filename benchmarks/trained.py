@@ -42,7 +42,7 @@ def main() -> None:
     state = trained_state(setup, jax.tree.map(jnp.asarray, models))
     timings = time_iterations(setup, state, WARM_UP + args.iterations)[WARM_UP:]
     seconds, steps = (statistics.mean(values) for values in zip(*timings, strict=True))
-    print(f"{seeds} seed(s), {args.envs} environments, {args.precision}, pack {config.algorithm.pack}")
+    print(f"{seeds} seeds, {args.envs} environments, {args.precision}, pack {config.algorithm.pack}")
     print(f"{1e3 * seconds / args.envs:.2f} ms per update of all seeds, with play")
     print(f"{steps / args.envs / seeds:.1f} steps per episode")
     print(f"{1e7 * seeds / (steps / seconds) / 60:.1f} minutes for 10M steps of each seed, without evaluations")

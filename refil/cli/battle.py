@@ -118,11 +118,11 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
         limit=args.limit,
     )
     if args.placement is not None:
-        placed = placement.read(args.placement, config)
+        placed: Any = placement.read(args.placement, config)
         memory.check_episodes(placed.env, args.episodes, "--episodes")
         states = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], args.episodes, axis=0), placed.state)
         return ScriptedStarCraft(placed.env, script if placed.actions is None else placed.orders), states, placed.slots
-    env = build_env(args, config)
+    env: Any = build_env(args, config)
     memory.check_episodes(env, args.episodes, "--episodes")
     task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
     numbers = jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))

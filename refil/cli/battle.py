@@ -108,6 +108,7 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
     from refil.envs.starcraft.analysis import placement
     from refil.envs.starcraft.analysis.scripted import ScriptedStarCraft
     from refil.envs.starcraft.config import Config
+    from refil.training import memory
 
     config = Config(
         profile=args.profile,
@@ -117,23 +118,17 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
         limit=args.limit,
     )
     if args.placement is not None:
-        placed = placement.read(args.placement, config)
-        _check_memory(placed.env, args)
+        placed: Any = placement.read(args.placement, config)
+        memory.check_episodes(placed.env, args.episodes, "--episodes")
         states = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], args.episodes, axis=0), placed.state)
         return ScriptedStarCraft(placed.env, script if placed.actions is None else placed.orders), states, placed.slots
-    env = build_env(args, config)
-    _check_memory(env, args)
+    env: Any = build_env(args, config)
+    memory.check_episodes(env, args.episodes, "--episodes")
     task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
     numbers = jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))
     tasks = jax.tree.map(lambda rows: rows[numbers], env.tasks)
     states = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(reset_key, args.episodes))
     return ScriptedStarCraft(env, script), states, list(range(env.game.num_units))
-
-
-def _check_memory(env: Any, args: BattleArgs) -> None:
-    from refil.training import memory
-
-    memory.check_episodes(env, args.episodes, "--episodes")
 
 
 def build_env(args: BattleArgs, config: "Config") -> "StarCraft":

@@ -23,7 +23,7 @@ function marksOf(clips) {
   return found;
 }
 
-function icon(shapes) {
+function drawing(shapes) {
   const made = name => document.createElementNS("http://www.w3.org/2000/svg", name), svg = made("svg");
   const fill = (place, values) => Object.entries(values).forEach(([name, value]) => place.setAttribute(name, value));
   fill(svg, { viewBox: "-8 -8 16 16", width: 16, height: 16 });
@@ -48,7 +48,7 @@ function entryShape(color, shape) {
 function fillLegend(place, entries, marks = []) {
   const item = (words, shapes, className = "") => {
     const made = element("li", "", className);
-    made.append(icon(shapes), words);
+    made.append(drawing(shapes), words);
     return made;
   };
   const own = entries.map(([words, color, shape]) => item(words, [entryShape(color, shape)]));

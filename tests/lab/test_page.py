@@ -133,7 +133,7 @@ def test_trained_teams_explain_themselves_on_both_sides(page):
     page.wait_for_selector("body[data-mode=watch]", timeout=120_000)
     page.click("#play")
     page.keyboard.press("Home")
-    page.wait_for_selector("#inspector td:has-text('enemy 12')", timeout=120_000)
+    page.wait_for_selector("#heads", timeout=120_000)  # the details have come
     page.keyboard.press("u")
     assert "Q-values of available actions" in page.inner_text("#inspector")
     page.click("#edit")
@@ -208,3 +208,10 @@ def test_the_page_needs_nothing_else():
     assert not [mark for mark in ("/*STYLE*/", "/*SCRIPT*/", "/*EPISODES*/", "<!--TOP-->", "<!--SIDE-->") if mark in text]
     assert "unsafe-eval" not in pages.policy()
     assert json.loads(json.dumps(pages.unit_types()))[0]["name"] == "baneling"
+
+
+def test_no_script_of_the_page_declares_a_name_that_another_one_has():
+    """All scripts share one scope, in which the last function of a name would silently replace the others."""
+    found = re.findall(r"^(?:async )?(?:function|const|let) (\w+)", pages.page(), re.MULTILINE)
+    assert len(found) > 100
+    assert len(found) == len(set(found))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from refil import hosted, settings, stats
+from refil.cli import _rates
 from refil.errors import RefilError
 from refil.settings import NonNegativeInt, PositiveInt
 from refil.storage import run_dir, serialization
@@ -16,8 +17,6 @@ from refil.storage.run_dir import RunDir
 from refil.training.setup import Setup
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from refil.team import Team
     from refil.teams.card import Evaluation
     from refil.training.evaluation import EvalResult
@@ -124,7 +123,7 @@ def _evaluate_team(name: str, args: EvaluateArgs) -> None:
     for task, row in [*ordered, ("all tasks", played)]:
         known = f"{on_card[task][0]:13.3f}" if task in on_card else f"{'-':>13}"
         rate = f"{row.win_rate:8.3f}   {row.ci95[0]:.3f} to {row.ci95[1]:.3f} {known}"
-        print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f} {_steps(row.won_length_mean)}")
+        print(f"  {task:<24} {rate} {row.return_mean:8.3f} {row.length_mean:8.1f} {_rates.steps(row.won_length_mean)}")
 
 
 def _same_tasks(team: "Team", card: "Evaluation") -> bool:
@@ -163,16 +162,8 @@ def _summary(played: "EvalResult", args: EvaluateArgs) -> dict[str, Any]:
     rate = float(played.win_rate.mean())
     spread = stats.spread(np.asarray(played.win_rate), (0.0, 1.0)) or stats.wilson_spread(rate, args.episodes)
     interval = {"low": float(spread.low), "high": float(spread.high), "name": spread.name}
-    means = {name: _mean(np.asarray(mean)) for name, mean in played.means().items()}
+    means = {name: _rates.mean(np.asarray(mean)) for name, mean in played.means().items()}
     return {"episodes": args.episodes, "win_rate": rate, "win_rate_spread": interval} | means
-
-
-def _mean(values: "np.ndarray") -> float | None:
-    """Return the mean over those seeds that have a value; none may have won."""
-    import numpy as np
-
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
 
 
 def _text(result: dict[str, Any]) -> list[str]:
@@ -181,13 +172,9 @@ def _text(result: dict[str, Any]) -> list[str]:
         f"  win rate  {result['win_rate']:.3f}  ({spread['low']:.3f} to {spread['high']:.3f}, {spread['name']})",
         f"  return    {result['return_mean']:.3f}",
         f"  length    {result['length_mean']:.1f} steps",
-        f"  won in    {_steps(result['won_length_mean']).strip()} steps",
+        f"  won in    {_rates.steps(result['won_length_mean']).strip()} steps",
         *(f"  {name:<9} {value:.3f}" for name, value in result.items() if name.startswith("metrics.")),
     ]
-
-
-def _steps(value: float | None) -> str:
-    return f"{'-':>8}" if value is None else f"{value:8.1f}"
 
 
 def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs, about: dict[str, int]) -> None:
@@ -216,16 +203,7 @@ def _evaluate_by_task(run: RunDir, setup: Setup, args: EvaluateArgs, about: dict
     print(f"{_where(args)}: fresh evaluation, mean of {_count_seeds(run)}, {episodes}")
     for line in _note(about):
         print(line)
-    width, metrics = max(map(len, (*names, "task"))), [name for name in means if name.startswith("metrics.")]
-    print(
-        "  ".join([f"  {'task':<{width}}", "win rate", "  return", "  length", "  won in", *(f"{name:>8}" for name in metrics)])
-    )
-    for name in sorted(names, key=lambda name: -np.mean(rates[name])):
-        numbers = [f"{np.mean(values[name]):8.3f}" for values in (rates, means["return_mean"])]
-        numbers.append(f"{np.mean(means['length_mean'][name]):8.1f}")
-        numbers.append(_steps(_mean(np.array(means["won_length_mean"][name], float))))
-        numbers += [f"{np.mean(means[metric][name]):{max(8, len(metric))}.3f}" for metric in metrics]
-        print("  ".join([f"  {name:<{width}}", *numbers]))
+    print("\n".join(_rates.by_task(names, rates, means)))
 
 
 def _play(run: RunDir, setup: Setup, args: EvaluateArgs, chosen: int | None = None) -> "EvalResult":

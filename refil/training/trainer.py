@@ -1,8 +1,7 @@
 """The trainer: calls the compiled programs of an algorithm, and between calls logs, evaluates and saves.
 
-It knows no algorithm: it calls the functions of the one that the method asks for (see `refil.training.replay.loop`), and of the
-training state it reads only the counters and the parameters. It installs no signal handlers and prints nothing, so that it also
-runs in notebooks and outside the main thread.
+It knows no algorithm: it calls the functions of the one that the method asks for (see `refil.training.replay.loop`), and reads
+only counters and parameters of its state. Without signal handlers and output it also runs in notebooks and in threads.
 """
 
 import math

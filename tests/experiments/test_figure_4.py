@@ -36,7 +36,7 @@ def test_the_table_has_a_row_per_run_and_one_over_all_sets(tmp_path):
     done = some_runs(tmp_path, ("refil",))
     assert figure_4.report(done, tmp_path).exists()
     rows = [row.partition(" |")[0].removeprefix("| ") for row in (tmp_path / "figure_4.md").read_text().splitlines()[2:]]
-    assert rows == [*done, "REFIL, all 3 environments"]
+    assert rows == [*done, "REFIL, mean over all 3 environments"]
 
 
 def test_folders_of_more_seeds_join_the_curve(tmp_path):

@@ -116,7 +116,7 @@ class Peer:
             if not isinstance(number, int) or not 0 <= number < len(self.sessions):
                 raise ValueError(f"there is no game {number!r}; games so far: {len(self.sessions)}, numbered from 0")
             battle = self.sessions[number].battle
-            state = {name: leaf.tolist() for name, leaf in vars(battle.state).items()}
+            state = {name: leaf.tolist() for name, leaf in vars(battle.state).items() if name != "multipliers"}
             return state | {"game_tag": battle.tags.tolist(), "tick": battle.tick}
         return {"error": f"unknown command {command!r}; available: fault, requests, state"}
 

@@ -152,6 +152,16 @@ sc2-peer game --fault sneeze:step:1
 status
 status nowhere
 status notes.txt
+lab nowhere
+lab --port 65536
+lab --port -1
+lab group_matchin
+lab noscene.py
+lab broken.json
+lab run
+lab 3-8sz --model 7
+lab foreign
+lab syntax.py
 teams nowhere
 teams 3-8szz
 plot

@@ -86,6 +86,7 @@ def open_roster(name: str | None = None, model: int | None = None, trust: bool =
     if name is None:
         return Roster(players)
     if name in teams.names():
+        teams.load(name, model)  # raises if the team has no model of this seed
         return Roster(players, opened=f"team {name}")
     if not name.endswith(".py") and ("/" in name or Path(name).exists()):
         return _with_run(teams.load_any(Path(name), model, trust), players)

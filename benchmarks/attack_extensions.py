@@ -142,7 +142,7 @@ MISTAKES = [
         ENV,
         "    cells: PositiveInt = 5 ",
         "    name: str = 'x'\n    cells: PositiveInt = 5 ",
-        r"an option in Config cannot be called name, which config.json keeps for refil itself",
+        r"an option in Config cannot be called name, which config.json needs itself",
     ),
     Mistake(ENV, "MAX_AGENTS = 4", "MAX_AGENTS = 4 +", r"beacon.py is not a Python file: line \d+"),
     Mistake(ENV, "Outcome(reward=", 'Outcome(metrics={"far": 1.0}, reward=', r"gives metrics \('far',\), metric_names is \(\)"),

@@ -15,6 +15,8 @@ KERNELS = {  # what each kernel computes, and the sizes that it supports
     "battle": "the eight ticks of a step; up to 32 units",
     "attention": "all views and heads at once; the numbers of entities and columns per head are powers of two",
     "GRU": "all timesteps at once; the size of the hidden state is a power of two",
+    "UPDeT": "its memory through all timesteps; up to 31 entities, tokens of 16 or 32 columns",
+    "UPDeT's attention": "all heads at once; tokens of 16 to 64 columns",
     "layer normalization": "its gradient; up to 512 columns, a power of two",
 }
 

@@ -10,7 +10,6 @@ from functools import partial
 
 from refil.cli import _flags, _signals
 from refil.errors import RefilError
-from refil.hosted import LostError
 from refil.storage import loggers
 from refil.storage.progress import ProgressBar
 from refil.storage.run_dir import RunDir
@@ -46,11 +45,7 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         bar = stack.enter_context(ProgressBar(config.train.steps))
         again = f"start again with: refil train --resume {shlex.quote(str(run.path))}"
         should_stop = stack.enter_context(graceful_shutdown(config.output.stop_after, bar.message, again))
-        try:
-            finished = trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
-        except LostError as error:
-            saved = f"Training until then is saved; {again.replace('start again', 'continue')}"
-            raise RefilError(str(error).replace(trainer.SAVED, saved)) from error
+        finished = trainer.train(config, run, resume, should_stop=should_stop, progress=bar, loggers=opened).finished
         if bar.steps is not None:
             bar.log("  ".join(bar.lines()))  # where nothing is live, the last line says where training ended
         return finished

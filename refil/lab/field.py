@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from refil import plugins, rollout
-from refil.envs.starcraft import env, reward
+from refil.envs.starcraft import env, reward, spawn
 from refil.envs.starcraft.analysis import placement
 from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.env import UNITS, StarCraft
 from refil.envs.starcraft.scenarios import Army, Scenario
 from refil.envs.starcraft.sim import tick
-from refil.envs.starcraft.sim.rules import SHIELD_DELAY, SMAC, TICKS_PER_STEP
+from refil.envs.starcraft.sim.rules import SMAC, TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import ARENAS, NOBODY, Game, State
 from refil.envs.starcraft.sim.unit import Unit, UnitTable
 from refil.errors import RefilError
@@ -105,39 +105,21 @@ def first_state(units: Units, size: int) -> State:
     """Return the state before the first step, in which no unit has an order."""
     slots, names, shape = np.array(slots_of(units, size)), unit_table().names, 2 * size
 
-    def fill(values: Any, empty: float | int, dtype: Any) -> np.ndarray:
-        column = np.full(shape, empty, dtype)
+    def fill(values: Any, empty: Any) -> Array:
+        column = np.array(np.broadcast_to(empty, shape))
         column[slots] = values
-        return column
+        return jnp.asarray(column)
 
-    def stat(name: str, default: str | None) -> np.ndarray:
-        pairs = zip(units.numbers, units.types, strict=True)
-        values = [numbers.get(name, getattr(unit, default) if default else 0.0) for numbers, unit in pairs]
-        return fill(values, 0.0, np.float32)
+    tags = fill((slots + size) % shape, NOBODY)  # enemies have the first tags
+    types = fill([names.index(name) for name in units.names], NOBODY)
+    x, y = (fill([numbers[axis] for numbers in units.numbers], np.float32(0)) for axis in ("x", "y"))
+    state = spawn.idle_state(types, x, y, tags, empty_field(size).game)
 
-    x, y = stat("x", None), stat("y", None)
-    nobody, no, zeros = np.full(shape, NOBODY, np.int16), np.zeros(shape, bool), np.zeros(shape, np.float32)
-    state = {
-        "unit_type": fill([names.index(name) for name in units.names], NOBODY, np.int8),
-        "tag": fill((slots + size) % shape, NOBODY, np.int16),  # enemies have the first tags
-        "x": x,
-        "y": y,
-        "health": stat("health", "max_health"),
-        "shield": stat("shield", "max_shield"),
-        "energy": stat("energy", "start_energy"),
-        "cooldown": stat("cooldown", None),
-        "current_speed": zeros,
-        "turn_side": np.zeros(shape, np.int8),
-        "ticks_since_hit": np.full(shape, SHIELD_DELAY, np.int16),
-        "target": nobody,
-        "attacker": nobody,
-        "attack_moving": no,
-        "moving": no,
-        "goal_x": x,
-        "goal_y": y,
-        "time": np.zeros((), np.int32),
-    }
-    return State(**jax.tree.map(jnp.asarray, state))
+    def given(name: str) -> Array:
+        usual = np.asarray(getattr(state, name))
+        return fill([numbers.get(name, usual[slot]) for numbers, slot in zip(units.numbers, slots, strict=True)], usual)
+
+    return replace(state, **{name: given(name) for name in placement.OPTIONAL})
 
 
 def jitter_numbers(units: Units, size: int) -> Int[np.ndarray, " slots"]:

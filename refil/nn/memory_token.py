@@ -53,7 +53,7 @@ class Layers(eqx.Module):
 
 
 @jax.custom_vjp
-def remember(
+def memory_scan(
     layers: Layers,
     inputs: Inputs,
     is_first: Bool[Array, "1 time rows 1 1"],
@@ -64,18 +64,18 @@ def remember(
     The memory token is zero before timesteps where `is_first` is true. `start` is the memory token before the first timestep
     (None: zero); it has no gradient.
     """
-    return _remember_fwd(layers, inputs, is_first, start)[0]
+    return _memory_scan_fwd(layers, inputs, is_first, start)[0]
 
 
-def _remember_fwd(layers: Layers, inputs: Inputs, is_first: Array, start: Array | None) -> tuple[Array, tuple]:
+def _memory_scan_fwd(layers: Layers, inputs: Inputs, is_first: Array, start: Array | None) -> tuple[Array, tuple]:
     forward = kernel.forward if kernel.fits(layers, inputs) else memory_steps
     tokens, previous = forward(layers, inputs, is_first, start)
     return tokens, (layers, inputs, is_first, start, previous, tokens)
 
 
-def _remember_bwd(residuals: tuple, gradient: Array) -> tuple[Layers, Inputs, None, Array | None]:
+def _memory_scan_bwd(residuals: tuple, gradient: Array) -> tuple[Layers, Inputs, None, Array | None]:
     layers, inputs, is_first, start, previous, tokens = residuals
-    backward = kernel.backward if kernel.fits(layers, inputs) else memory_backward
+    backward = kernel.backward if kernel.fits(layers, inputs) else memory_scan_backward
     memory_grad = backward(layers, inputs, is_first, previous, gradient)
     _, last_block = jax.vjp(lambda layers, tokens: layers.next_memory(tokens, inputs), layers, tokens)
     by_last, tokens_grad = last_block(memory_grad)
@@ -84,13 +84,13 @@ def _remember_bwd(residuals: tuple, gradient: Array) -> tuple[Layers, Inputs, No
     return jax.tree.map(jnp.add, by_last, by_others), inputs_grad, None, None if start is None else jnp.zeros_like(start)
 
 
-remember.defvjp(_remember_fwd, _remember_bwd)
+memory_scan.defvjp(_memory_scan_fwd, _memory_scan_bwd)
 
 
 def memory_steps(
     layers: Layers, inputs: Inputs, is_first: Array, start: Array | None = None
 ) -> tuple[Float[Array, "views time rows agents tokens size"], Float[Array, "views time rows agents size"]]:
-    """Compute `remember` without the GPU kernel; also return the memory token that each timestep starts from, after resets."""
+    """Compute `memory_scan` without the GPU kernel; also return the memory token before each timestep, after resets."""
 
     def step(memory: Array, now: tuple[Inputs, Array]) -> tuple[Array, Array]:
         inputs, is_first = now
@@ -103,7 +103,7 @@ def memory_steps(
     return layers.before_last(previous, inputs), previous
 
 
-def memory_backward(
+def memory_scan_backward(
     layers: Layers, inputs: Inputs, is_first: Array, previous: Array, gradient: Array
 ) -> Float[Array, "views time rows agents size"]:
     """Return the total gradient of every timestep's memory token, given that of the tokens that the last block reads."""

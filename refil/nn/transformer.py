@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from refil.nn.block import Block, block
 from refil.nn.kernels import updet as kernel
 from refil.nn.layers import Linear, add_bias, linear, matmul
-from refil.nn.memory_token import Inputs, Layers, remember
+from refil.nn.memory_token import Inputs, Layers, memory_scan
 from refil.nn.utilities import entity_inputs, scan_steps
 from refil.types import Observation, Spec
 
@@ -56,7 +56,7 @@ class UpdetUtility(eqx.Module):
     ) -> Float[Array, "views time rows agents entities basic"]:
         """Return the scores of every entity's token after every timestep."""
         if kernel.fits(self._layers(), inputs):
-            tokens: Array = remember(self._layers(), inputs, is_first, start)
+            tokens: Array = memory_scan(self._layers(), inputs, is_first, start)
             return self.head(self.output(self.blocks[-1](tokens, inputs.visible())[..., :-1, :]))
         initial = self.initial_state(len(inputs.view), *inputs.view.shape[2:-1])
         return scan_steps(self, inputs, is_first[..., 0, 0], initial, start)

@@ -120,7 +120,7 @@ class Trainer:
         self.save(state)
         self.finish_saving()
         if failure:
-            raise failure if self.run_dir is None else LostError(f"{failure}. {SAVED}") from failure
+            raise failure if self.run_dir is None else LostError(f"{failure}. {SAVED}", self.run_dir.path) from failure
         return self.result(state)
 
     def finished(self, state: Any) -> bool:

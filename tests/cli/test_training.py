@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from refil.cli import _signals
+from refil.cli._advice import error_text
 from refil.cli._training import graceful_shutdown, run_training
 from refil.envs import group_matching
 from refil.errors import RefilError
@@ -24,11 +25,13 @@ def test_a_run_whose_game_fails_says_how_to_continue_on_the_command_line(monkeyp
     run = run_dir.create(tmp_path / "run", small())
 
     def fail(*_, **__):
-        raise LostError(f"an episode was lost. {trainer.SAVED}")
+        raise LostError(f"an episode was lost. {trainer.SAVED}", run.path)
 
     monkeypatch.setattr(trainer, "train", fail)
-    with pytest.raises(RefilError, match=r"saved; continue with: refil train --resume .*/run$"):
+    with pytest.raises(RefilError) as caught:
         run_training(run.config, run, resume=False)
+    advice = f"Training until then is saved; 'refil train --resume {run.path}' continues it"
+    assert error_text(caught.value) == f"an episode was lost. {advice}"
 
 
 class Stopped:

@@ -38,7 +38,7 @@ def random_inputs(views: int, sizes: tuple[int, ...], size: int = 8):
 
 def split(utility: UpdetUtility, inputs, is_first, start):
     """The recurrence of the memory token, followed by everything else."""
-    tokens = memory_token.remember(memory_token.Layers(utility.blocks, utility.output), inputs, is_first, start)
+    tokens = memory_token.memory_scan(memory_token.Layers(utility.blocks, utility.output), inputs, is_first, start)
     return utility.head(utility.output(utility.blocks[-1](tokens, inputs.visible())[..., :-1, :]))
 
 

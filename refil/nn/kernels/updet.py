@@ -42,7 +42,7 @@ def forward(
 def backward(
     layers: Any, inputs: Any, is_first: Array, previous: Array, gradient: Array, interpret: bool = False
 ) -> Float[Array, "views time rows agents size"]:
-    """Compute `refil.nn.memory_token.memory_backward`."""
+    """Compute `refil.nn.memory_token.memory_scan_backward`."""
     by_view = [previous, gradient.astype(previous.dtype)]
     return _run(_backward_program, layers, inputs, is_first, by_view, [previous.shape[-1:]], interpret)[0]
 
@@ -96,7 +96,7 @@ def _forward_program(structure, time: int, *refs) -> None:
         fetched.append(fetch(timestep + PREFETCH))
         memory = memory * carry
         previous_ref[timestep] = memory.astype(previous_ref.dtype)
-        tokens, memory, _ = _recall(layers, tokens, visible, memory, entities)
+        tokens, memory, _ = _timestep(layers, tokens, visible, memory, entities)
         rows, exists = _rows_of(outputs_ref, timestep, entities + 1)
         triton.store(rows, tokens.astype(outputs_ref.dtype), mask=exists)
         # The next timestep sees what the backward pass will see.
@@ -121,7 +121,7 @@ def _backward_program(structure, time: int, *refs) -> None:
     def step(steps_back, state):
         later, ((tokens, visible, carry, present, previous, gradient), *fetched) = state
         fetched.append(fetch(steps_back + PREFETCH))
-        pullback = _recall(layers, tokens, visible, previous.astype(jnp.float32), entities)[2]
+        pullback = _timestep(layers, tokens, visible, previous.astype(jnp.float32), entities)[2]
         memory_grad = (later * present).astype(memory_grad_ref.dtype)
         # This write is also why the weights are read again below instead of being kept in registers.
         memory_grad_ref[time - 1 - steps_back] = memory_grad
@@ -155,7 +155,7 @@ def _load_visible(view_ref, timestep) -> Array:
     return ((view != 0) | (token == entities))[None, :]
 
 
-def _recall(layers: Any, tokens: Array, visible: Array, memory: Array, entities: int) -> tuple[Array, Array, Any]:
+def _timestep(layers: Any, tokens: Array, visible: Array, memory: Array, entities: int) -> tuple[Array, Array, Any]:
     """Return the tokens that the last block reads, the next memory token, and the pullback from both to the memory token."""
     rows = len(tokens)
     tokens = tokens.astype(jnp.float32) + place(memory, entities, rows)

@@ -116,9 +116,8 @@ def rollout(
 
 def _over_envs(function: Callable[[PyTree, int], PyTree], stream: Stream) -> Stream:
     """Apply a function to all arrays that have environments, given the axis of these."""
-    own = stream.tasks, stream.env_states, stream.groups, stream.last_action, stream.time, stream.won
-    tasks, env_states, groups, last_action, time, won = function(own, 1)
-    return Stream(tasks, env_states, groups, function(stream.memory, 2), last_action, time, won, stream.win_rates)
+    names = ("tasks", "env_states", "groups", "last_action", "time", "won")
+    return replace(stream, memory=function(stream.memory, 2), **function({name: getattr(stream, name) for name in names}, 1))
 
 
 def step(

@@ -35,7 +35,7 @@ def forward_and_backward(forward, backward, arguments):
 
 
 def plain(arguments):
-    return jax.jit(partial(forward_and_backward, memory_token.memory_steps, memory_token.memory_backward))(arguments)
+    return jax.jit(partial(forward_and_backward, memory_token.memory_steps, memory_token.memory_scan_backward))(arguments)
 
 
 def interpreted(arguments):

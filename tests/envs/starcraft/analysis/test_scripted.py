@@ -78,13 +78,14 @@ def test_kiting_wins_battles_that_standing_loses():
 
 
 @pytest.mark.slow
-def test_a_scripted_battle_in_a_batch_equals_the_battle_alone_up_to_rounding():
+def test_a_scripted_battle_in_a_batch_equals_the_battle_alone_and_its_goals_up_to_rounding():
     built, together = results("2s1z", "random", 8)
     alone = play(built, "random", jax.random.split(jax.random.key(0), 8)[3:4])
     for one, many in zip(*map(jax.tree.leaves, (alone, together)), strict=True):
         np.testing.assert_allclose(one[0], many[3], rtol=1e-5)  # goals differ in the last bit
-    for name in ("length", "result"):
+    for name in ("length", "result", "returns"):
         np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[3])
+    np.testing.assert_array_equal(alone.last.health[0], together.last.health[3])
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ def compiled_for_h200(function, *arguments) -> str:
     xla_bridge.canonicalize_platform = lambda name: "cuda" if name in ("cuda", "gpu") else known(name)
     devices = topologies.get_topology_desc(platform="cuda", target_config=H200, topology="1x1x1").devices
     jax.default_backend = lambda: "gpu"  # the package then chooses its GPU code
+    hardware.on_gpu.cache_clear()
     hardware.device = lambda: hardware.Device("gpu", "NVIDIA H200", "nvidia", (9, 0))
     mesh = jax.sharding.Mesh(devices, ("one",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
@@ -109,7 +110,7 @@ def kernels(program: str) -> list[Kernel]:
     return max(found, key=len)
 
 
-def update(config):
+def replay_updates(config):
     """Return eight updates of each seed in the first packed size, and the shapes of their arguments."""
     from refil.rollout import select
     from refil.training.replay import buffer, loop
@@ -139,6 +140,30 @@ def update(config):
     return learn, (state.learner, state.counters.metrics, batches, state.counters.episodes, words, ready)
 
 
+def on_policy_updates(config):
+    """Return the updates of each seed from one rollout, and the shapes of their arguments."""
+    from refil.training.onpolicy import loop
+    from refil.training.onpolicy import update as updates
+
+    setup = config.build()
+    state = jax.eval_shape(lambda: loop.init(setup))
+    rollout = jax.eval_shape(lambda state: loop.batch_to_learn(state, loop.play(setup, state)), state)
+    steps = jax.ShapeDtypeStruct(rollout.rewards.shape, jnp.float32)
+
+    def learn(learner, batch, targets, rows):
+        def one_seed(learner, batch, targets):
+            def step(learner, rows):
+                return updates.update(setup, learner, updates.take_rows(batch, rows), targets[rows], setup.algorithm.lr)
+
+            return jax.lax.scan(step, learner, rows)
+
+        return updates.over_seeds(one_seed, learner, batch, targets)
+
+    count = config.algorithm.minibatches
+    rows = jax.ShapeDtypeStruct((count, config.train.envs // count), jnp.int32)
+    return learn, (state.learner, rollout, steps, rows)
+
+
 def main() -> None:
     """Compile, count and print."""
     from refil.training import config
@@ -153,9 +178,10 @@ def main() -> None:
     parser.add_argument("--max-kernels", type=int)
     parser.add_argument("--max-megabytes", type=int)
     args = parser.parse_args()
-    default = config.default(args.env, args.method)
-    pack = default.algorithm.pack if args.pack is None else (args.pack,)
-    function, arguments = update(default.with_options(seeds=args.seeds, precision=args.precision, pack=list(pack)))
+    chosen = config.default(args.env, args.method).with_options(seeds=args.seeds, precision=args.precision)
+    if args.pack is not None:
+        chosen = chosen.with_options(pack=[args.pack])
+    function, arguments = (replay_updates if hasattr(chosen.algorithm, "pack") else on_policy_updates)(chosen)
     found = sorted(kernels(compiled_for_h200(function, *arguments)), key=lambda kernel: -kernel.bytes)
     milliseconds = sum(max(LEAST_MS, kernel.bytes / BYTES_PER_MS) for kernel in found)
     megabytes = sum(kernel.bytes for kernel in found) / 1e6

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 import jax
@@ -45,8 +46,9 @@ class Choice(NamedTuple):
     reason: str
 
 
+@cache
 def on_gpu() -> bool:
-    """Return whether computations run on a GPU."""
+    """Return whether computations run on a GPU; JAX is asked once per process."""
     return jax.default_backend() == "gpu"
 
 

@@ -28,6 +28,9 @@ import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 hook = install_import_hook("refil", "beartype.beartype")
+
+from refil import hardware  # noqa: E402 (the hook must be installed first)
+
 MEMORY_MAP, MAX_MAPPED = Path("/proc/self/maps"), 30_000
 
 
@@ -45,6 +48,14 @@ def forget_programs():
     """Drop compiled programs: they fill the memory map of the process, and JAX crashes when that is full."""
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def asked_again_for_the_backend():
+    """Some tests pretend that there is a GPU."""
+    hardware.on_gpu.cache_clear()
+    yield
+    hardware.on_gpu.cache_clear()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,6 +4,7 @@ from functools import partial
 
 import jax
 
+from refil import hardware
 from refil.nn.kernels import attention, gru, layer_norm
 
 
@@ -12,6 +13,12 @@ def program_for_gpu(function, *arguments) -> str:
     device = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device)):
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def pretend_backend(monkeypatch, backend: str) -> None:
+    """From now on, JAX seems to run on this backend."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    hardware.on_gpu.cache_clear()  # what JAX has answered before
 
 
 def as_on_a_gpu(monkeypatch) -> set[str]:
@@ -36,7 +43,7 @@ def as_on_a_gpu(monkeypatch) -> set[str]:
         (gru, "gru_scan_backward"): partial(gru.gru_scan_backward, interpret=True),
         (layer_norm, "layer_norm_backward"): partial(layer_norm.layer_norm_backward, interpret=True),
     }
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    pretend_backend(monkeypatch, "gpu")
     for (module, name), kernel in kernels.items():
         monkeypatch.setattr(module, name, recorded(name, kernel))
         monkeypatch.setattr(module, "fits", lambda *sizes: True)

@@ -1,6 +1,5 @@
 """Kernels and precision follow from the device: decisions for GPUs that are only described."""
 
-import jax
 import jax.numpy as jnp
 import pytest
 
@@ -8,6 +7,7 @@ from refil import hardware
 from refil.errors import RefilError
 from refil.hardware import Device
 from refil.training import flags
+from tests.gpu import pretend_backend
 
 H200 = Device("gpu", "NVIDIA H200", "nvidia", (9, 0))
 DEVICES = {
@@ -25,7 +25,7 @@ def install(monkeypatch):
     monkeypatch.setattr(hardware, "_failures", [])
 
     def install(device):
-        monkeypatch.setattr(jax, "default_backend", lambda: "cpu" if device is None else device.platform)
+        pretend_backend(monkeypatch, "cpu" if device is None else device.platform)
         monkeypatch.setattr(hardware, "device", lambda: device or Device("cpu", "cpu"))
 
     return install
@@ -33,7 +33,7 @@ def install(monkeypatch):
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
 def test_on_gpu_asks_jax_which_backend_runs(backend, monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    pretend_backend(monkeypatch, backend)
     assert hardware.on_gpu() == (backend == "gpu")
 
 

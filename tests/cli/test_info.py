@@ -6,6 +6,7 @@ import jax
 
 from refil import hardware
 from refil.cli import info
+from tests.gpu import pretend_backend
 
 
 def test_a_cpu_is_reported_without_kernels(capsys):
@@ -24,7 +25,7 @@ def test_several_devices_are_said_to_share_a_run(monkeypatch):
 
 
 def test_the_reason_for_every_choice_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    pretend_backend(monkeypatch, "gpu")
     monkeypatch.setattr(hardware, "device", lambda: hardware.Device("gpu", "Tesla T4", "nvidia", (7, 5)))
     info.main(["--json"])
     found = json.loads(capsys.readouterr().out)

@@ -18,6 +18,7 @@ from refil.nn.layers import (
     split_k_matmul,
     weight_gradient,
 )
+from tests.gpu import pretend_backend
 
 LOGITS = jnp.array([[1.0, 2.0, 3.0], [0.5, -0.5, 0.0]])
 
@@ -131,7 +132,7 @@ def test_a_linear_layer_computes_the_same_on_a_gpu(dtype, monkeypatch):
         )
 
     cpu = value_and_gradient(layers)
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    pretend_backend(monkeypatch, "gpu")
     gpu = value_and_gradient(layers)
     assert [leaf.dtype for leaf in jax.tree.leaves(gpu)] == [leaf.dtype for leaf in jax.tree.leaves(cpu)]
     tolerance = 1e-5 if dtype == jnp.float32 else 0.03

@@ -18,6 +18,7 @@ from refil.errors import RefilError
 from refil.training import devices
 from refil.training.devices import Devices
 from tests import tiny_runs, tiny_streams
+from tests.gpu import pretend_backend
 from tests.test_hosted import GAME, Hosted
 
 # In its own process: the number of CPU devices is fixed when JAX starts.
@@ -125,7 +126,7 @@ def test_on_one_device_nothing_is_sharded(monkeypatch):
 def test_compiler_options_that_xla_does_not_support_are_left_out(monkeypatch):
     supported = dict(devices.OPTIONS)
     devices.supported_options.cache_clear()
-    monkeypatch.setattr(devices.jax, "default_backend", lambda: "gpu")
+    pretend_backend(monkeypatch, "gpu")
     monkeypatch.setattr(devices, "OPTIONS", supported | {"xla_gpu_no_such_option": "1"})
     assert devices.supported_options() == supported
     devices.supported_options.cache_clear()

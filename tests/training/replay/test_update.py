@@ -14,6 +14,7 @@ from refil.training.replay import update
 from refil.training.replay.config import ReplayConfig
 from refil.training.setup import Setup, TrainConfig
 from refil.types import Method, Spec
+from tests.gpu import pretend_backend
 from tests.tiny_methods import random_batch
 from tests.tiny_runs import Programs, small
 
@@ -147,5 +148,5 @@ def test_metrics_may_be_integers():
 
 def test_groups_of_seeds_are_equal_and_not_too_large(monkeypatch):
     assert [update._group_size(seeds) for seeds in (1, 5, 12)] == [1, 1, 1]
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    pretend_backend(monkeypatch, "gpu")
     assert [update._group_size(seeds) for seeds in (1, 5, 7, 12, 24, 11)] == [1, 5, 7, 6, 8, 1]

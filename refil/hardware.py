@@ -5,11 +5,13 @@ with a form for GPUs ask `on_gpu`; a kernel also asks `kernels`, and for sizes t
 on an NVIDIA H200. Other NVIDIA GPUs since Ampere should run them but are untested, and so are GPUs of other vendors.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 import jax
@@ -76,14 +78,32 @@ def kernels() -> Choice:
         return Choice(False, "switched off")
     if not on_gpu():
         return Choice(False, "no GPU")
-    if triton is None:
-        return Choice(False, "this version of JAX has no Triton backend")
+    if compiler() is None:
+        return Choice(False, "this version of JAX cannot compile them, and Triton is not installed (pip install triton)")
     if _failures:
         return Choice(False, f"they do not compile here: {_failures[0]}")
     reason = _unsupported(device())
     if setting == "on" or reason is None:
         return Choice(True, NEW_ENOUGH if reason is None else f"switched on, although {reason}")
     return Choice(False, f"{reason}; kernels='on' tries them")
+
+
+@cache
+def compilers() -> tuple[str, ...]:
+    """Return what can compile kernels here, the preferred one first (`docs/measurements.md` says why).
+
+    The environment variable REFIL_KERNEL_COMPILER leaves only one: Pallas (its Triton backend in JAX) or Triton (the package).
+    """
+    found = {"Pallas": triton is not None, "Triton": find_spec("triton") is not None}
+    wanted = os.environ.get("REFIL_KERNEL_COMPILER")
+    if wanted is not None and wanted not in found:
+        raise RefilError(f"REFIL_KERNEL_COMPILER is {wanted!r}; available: {', '.join(found)}")
+    return tuple(name for name, installed in found.items() if installed and wanted in (None, name))
+
+
+def compiler() -> str | None:
+    """Return what compiles kernels."""
+    return next(iter(compilers()), None)
 
 
 def check(setting: Kernels) -> None:

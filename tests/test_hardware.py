@@ -93,9 +93,34 @@ def test_kernels_need_a_backend_and_a_gpu(install, monkeypatch):
     hardware.check("auto")
     install(H200)
     hardware.check("on")
-    monkeypatch.setattr(hardware, "triton", None)  # a JAX version without it
-    assert "Triton" in hardware.kernels().reason
+    monkeypatch.setattr(hardware, "compilers", lambda: ())  # a JAX version without Pallas' backend, and no Triton
+    assert hardware.kernels().reason.endswith("Triton is not installed (pip install triton)")
     assert not hardware.kernels().yes
+
+
+@pytest.mark.parametrize(
+    ("in_jax", "installed", "wanted", "found"),
+    [
+        (True, True, None, ("Pallas", "Triton")),
+        (True, False, None, ("Pallas",)),
+        (False, True, None, ("Triton",)),
+        (False, False, None, ()),
+        (True, True, "Triton", ("Triton",)),
+        (True, False, "Triton", ()),
+    ],
+)
+def test_kernels_are_compiled_by_pallas_while_jax_has_it_and_then_by_triton(in_jax, installed, wanted, found, monkeypatch):
+    monkeypatch.setattr(hardware, "triton", object() if in_jax else None)
+    monkeypatch.setattr(hardware, "find_spec", lambda name: name if installed else None)
+    if wanted:
+        monkeypatch.setenv("REFIL_KERNEL_COMPILER", wanted)
+    assert hardware.compilers.__wrapped__() == found
+
+
+def test_an_unknown_compiler_is_refused(monkeypatch):
+    monkeypatch.setenv("REFIL_KERNEL_COMPILER", "nvcc")
+    with pytest.raises(RefilError, match="REFIL_KERNEL_COMPILER is 'nvcc'; available: Pallas, Triton"):
+        hardware.compilers.__wrapped__()
 
 
 def test_kernels_that_do_not_compile_are_given_up(install):

@@ -32,7 +32,7 @@ LAYERS = [
         "refil.numpy_policy",
         "refil.user_files",
     ],
-    ["refil.plugins", "refil.rollout", "refil.wrappers"],
+    ["refil.plugins", "refil.rollout", "refil.wrappers", "refil.kernels"],
     ["refil.hosted"],
     ["refil.envs", "refil.nn"],
     ["refil.learning"],

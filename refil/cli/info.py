@@ -54,14 +54,16 @@ def report() -> dict[str, Any]:
     first, kernels, bfloat16 = hardware.device(), hardware.kernels(), hardware.bfloat16()
     capability = f", compute capability {first.capability[0]}.{first.capability[1]}" if first.capability else ""
     divided = "; a run divides its seeds among them, then the environments of each seed" if jax.device_count() > 1 else ""
-    use = f"{'on' if kernels.yes else 'off'} ({_advice.as_commands(kernels.reason)})"
+    use = "on" if kernels.yes else "off"
+    compiled = f", compiled by {hardware.compiler()}" if kernels.yes else ""
     return {
         "refil": __version__,
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "packages": {name: _version(name) for name in (*PACKAGES, *OPTIONAL)},
         "devices": f"{jax.device_count()} x {first.kind} ({first.platform}{capability}){divided}",
         "memory": f"{devices.memory_bytes() / 1e9:.1f} GB",
-        "kernels": {"--kernels auto": use} | {name: f"{use.split()[0]:<3}  {text}" for name, text in KERNELS.items()},
+        "kernels": {"--kernels auto": f"{use}{compiled} ({_advice.as_commands(kernels.reason)})"}
+        | {name: f"{use:<3}  {text}" for name, text in KERNELS.items()},
         "precision": {
             "--precision auto": f"{'bfloat16' if bfloat16.yes else 'float32'} ({bfloat16.reason})",
             "--precision tf32": "TF32" if bfloat16.yes else "the same as float32 here",

@@ -32,3 +32,12 @@ def test_the_reason_for_every_choice_is_named(monkeypatch, capsys):
     assert found["kernels"]["--kernels auto"] == "off (Tesla T4 is older than Ampere; '--kernels on' tries them)"
     assert found["precision"]["--precision auto"] == "float32 (Tesla T4 is older than Ampere)"
     assert "compute capability 7.5" in found["devices"]
+
+
+def test_what_compiles_the_kernels_is_named(monkeypatch):
+    pretend_backend(monkeypatch, "gpu")
+    monkeypatch.setattr(hardware, "device", lambda: hardware.Device("gpu", "NVIDIA H200", "nvidia", (9, 0)))
+    monkeypatch.setattr(hardware, "compiler", lambda: "Triton")
+    kernels = info.report()["kernels"]
+    assert kernels["--kernels auto"] == "on, compiled by Triton (NVIDIA GPU since Ampere)"
+    assert kernels["GRU"].startswith("on   all timesteps")

@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float, Int, Int8
 
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call, load, store
+from refil.kernels.program import Options
 from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 from refil.nn.layers import masked_softmax
 
@@ -78,14 +80,13 @@ def attend(
     """Compute `refil.nn.attention.attend` for a single batch axis; `interpret` runs the kernel on a CPU, for tests."""
     plan = _plan(views, size, heads, value_dim, sum_heads)
     rows, masks = _stack_timesteps(projections, plan), _block_masks(views, plan)
-    attended = pl.pallas_call(
+    attended = kernel_call(
         partial(_attend_program, plan),
         out_shape=jax.ShapeDtypeStruct((len(views), len(rows), plan.timesteps * plan.agents, plan.outputs), projections.dtype),
         grid=(len(rows),),
         in_specs=[_program_spec(rows), _views_spec(masks)],
         out_specs=pl.BlockSpec((len(views), None, plan.timesteps * plan.agents, plan.outputs), lambda i: (0, i, 0, 0)),
-        compiler_params=_compiler_params(plan),
-        interpret=interpret,
+        options=Options(num_warps=_num_warps(plan), interpret=interpret),
     )(rows, masks)
     return attended.reshape(len(views), -1, plan.agents, plan.outputs)[:, : views.shape[1]]
 
@@ -104,15 +105,14 @@ def _attend_bwd(
     plan = _plan(views, size, heads, value_dim, sum_heads)
     rows, masks = _stack_timesteps(projections, plan), _block_masks(views, plan)
     gradients = jax.vmap(partial(_stack_timesteps, plan=plan))(gradient)
-    rows_grad = pl.pallas_call(
+    rows_grad = kernel_call(
         partial(_backward_program, plan),
         out_shape=jax.ShapeDtypeStruct(rows.shape, rows.dtype),
         grid=(len(rows),),
         in_specs=[_program_spec(rows), _views_spec(masks), _views_spec(gradients)],
         out_specs=_program_spec(rows),
         # In float32, the registers of a single warp would overflow.
-        compiler_params=_compiler_params(plan, min_warps=2 if rows.dtype == jnp.float32 else 1),
-        interpret=interpret,
+        options=Options(num_warps=_num_warps(plan, least=2 if rows.dtype == jnp.float32 else 1), interpret=interpret),
     )(rows, masks, gradients)
     return rows_grad.reshape(-1, *projections.shape[1:])[: len(projections)], None
 
@@ -136,9 +136,9 @@ def _block_masks(
     return (masks & same_timestep).reshape(len(views), -1, plan.rows, plan.rows).astype(jnp.int8)
 
 
-def _compiler_params(plan: _Plan, min_warps: int = 1) -> "triton.CompilerParams":
+def _num_warps(plan: _Plan, least: int = 1) -> int:
     # One warp for each 16 rows: a warp's matrix unit does not take fewer.
-    return triton.CompilerParams(num_warps=min(8, max(min_warps, plan.rows // MIN_BLOCK)))
+    return min(8, max(least, plan.rows // MIN_BLOCK))
 
 
 def _program_spec(rows: Array) -> pl.BlockSpec:
@@ -163,7 +163,7 @@ def _attend_program(plan: _Plan, rows_ref, masks_ref, attended_ref) -> None:
 
     def write(view: int, head: Int[Array, ""] | int, values: Array) -> None:
         place, is_agent = plan.agent_rows(attended_ref, view, head)
-        triton.store(place, values.astype(attended_ref.dtype), mask=is_agent)
+        store(place, values.astype(attended_ref.dtype), mask=is_agent)
 
     def add_head(head: Int[Array, ""], totals: list[Array]) -> list[Array]:
         queries, keys, values = (rows_ref[:, plan.columns(part, head)] for part in range(3))
@@ -193,7 +193,7 @@ def _backward_program(plan: _Plan, rows_ref, masks_ref, gradient_ref, rows_grad_
         logits_grad, values_grad = jnp.zeros_like(logits), jnp.zeros(values.shape)
         for view in views:
             place, is_agent = plan.agent_rows(gradient_ref, view, head)
-            gradient = triton.load(place, mask=is_agent, other=0)
+            gradient = load(place, mask=is_agent, other=0)
             weights = masked_softmax(logits, masks[view])
             weights_grad = _dot(gradient, values.T)
             values_grad += _dot(weights.T.astype(values.dtype), gradient)

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call
+from refil.kernels.program import Options
 from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 
 NUM_WARPS = 8  # many for 16 rows, but each timestep waits for the one before, so latency matters most
@@ -87,14 +89,13 @@ def _run(
         pl.BlockSpec((None, leaf.shape[1], MIN_BLOCK, *leaf.shape[3:]), lambda view, i, dims=leaf.ndim: (view, 0, i, 0)[:dims])
         for leaf in padded
     ]
-    outputs = pl.pallas_call(
+    outputs = kernel_call(
         partial(kernel, time, len(shared[0])),
         out_shape=[jax.ShapeDtypeStruct((views, time, padded[0].shape[2], width), by_row[0].dtype) for width in widths],
         grid=(views, padded[0].shape[2] // MIN_BLOCK),
         in_specs=shared_specs + row_specs,
         out_specs=[pl.BlockSpec((None, time, MIN_BLOCK, width), lambda view, i: (view, 0, i, 0)) for width in widths],
-        compiler_params=triton.CompilerParams(num_warps=NUM_WARPS),
-        interpret=interpret,
+        options=Options(num_warps=NUM_WARPS, interpret=interpret),
     )(*shared, *padded)
     return [output[:, :, :rows] for output in outputs]
 

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Bool, Float
 
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call, load, store
+from refil.kernels.program import Options
 from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 from refil.nn.layers import HIDDEN_LOGIT
 
@@ -68,14 +70,13 @@ def _run(kernel, inputs: list[Array], like: list[Array], interpret: bool) -> lis
         return pl.BlockSpec((None, *leaf.shape[1:]), lambda i, dims=leaf.ndim: (i,) + (0,) * (dims - 1))
 
     exact = like[0].dtype == jnp.float32
-    results = pl.pallas_call(
+    results = kernel_call(
         kernel,
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in like],
         grid=(len(inputs[0]),),
         in_specs=[spec(leaf) for leaf in inputs],
         out_specs=[spec(leaf) for leaf in like],
-        compiler_params=triton.CompilerParams(num_warps=4 if exact else 1, num_stages=1),
-        interpret=interpret,
+        options=Options(num_warps=4 if exact else 1, num_stages=1, interpret=interpret),
     )(*inputs)
     return list(results)
 
@@ -89,18 +90,18 @@ def _place(ref, first_column: int, size: int):
 
 def _load(ref, first_column: int, size: int) -> Array:
     place, exists = _place(ref, first_column, size)
-    return triton.load(place, mask=exists, other=0)
+    return load(place, mask=exists, other=0)
 
 
 def _store(ref, first_column: int, values: Array) -> None:
     place, exists = _place(ref, first_column, values.shape[1])
-    triton.store(place, values.astype(ref.dtype), mask=exists)
+    store(place, values.astype(ref.dtype), mask=exists)
 
 
 def _visible(ref) -> Array:
     tokens = ref.shape[0]
     token = jnp.arange(max(MIN_BLOCK, pl.next_power_of_2(tokens)))
-    return (triton.load(ref.at[token], mask=token < tokens, other=0) != 0)[None, :]
+    return (load(ref.at[token], mask=token < tokens, other=0) != 0)[None, :]
 
 
 def _dot(left: Array, right: Array) -> Array:

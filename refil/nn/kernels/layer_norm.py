@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call
+from refil.kernels.program import Options
 from refil.nn.kernels.blocks import is_power_of_two
 
 EPSILON = 1e-5  # PyTorch's
@@ -41,7 +43,7 @@ def layer_norm_backward(
     programs = len(padded[0]) // ROWS
     row_spec = pl.BlockSpec((ROWS, size), lambda i: (i, 0))
     shared_spec = pl.BlockSpec((size,), lambda i: (0,))
-    inputs_grad, sums = pl.pallas_call(
+    inputs_grad, sums = kernel_call(
         partial(_program, relu),
         out_shape=[
             jax.ShapeDtypeStruct(padded[0].shape, inputs.dtype),
@@ -50,8 +52,7 @@ def layer_norm_backward(
         grid=(programs,),
         in_specs=[row_spec, row_spec, shared_spec, shared_spec],
         out_specs=[row_spec, pl.BlockSpec((None, 2, size), lambda i: (i, 0, 0))],
-        compiler_params=triton.CompilerParams(num_warps=NUM_WARPS),
-        interpret=interpret,
+        options=Options(num_warps=NUM_WARPS, interpret=interpret),
     )(*padded, scale.astype(jnp.float32), shift.astype(jnp.float32))
     scale_grad, shift_grad = sums.sum(axis=0)
     return inputs_grad[:rows], scale_grad, shift_grad

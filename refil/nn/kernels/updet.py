@@ -14,7 +14,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call, load, store
+from refil.kernels.program import Options
 from refil.nn.kernels.blocks import MIN_BLOCK, is_power_of_two
 from refil.nn.kernels.tiles import dense, every_row, pick, place, transform
 
@@ -63,15 +65,14 @@ def _run(
     shared = [leaf.astype(jnp.float32) for leaf in (carry, inputs.agent_present)]
     arrays = [inputs.tokens, *shared, inputs.view.astype(jnp.int8), *by_view]
     arrays = [leaf.reshape(*leaf.shape[:2], rows * agents, *leaf.shape[4:]) for leaf in arrays]
-    results = pl.pallas_call(
+    results = kernel_call(
         partial(kernel, structure, time),
         out_shape=[jax.ShapeDtypeStruct((views, time, rows * agents, *shape), inputs.tokens.dtype) for shape in outputs],
         grid=(views, rows * agents),
         in_specs=[pl.BlockSpec(leaf.shape, lambda view, i, dims=leaf.ndim: (0,) * dims) for leaf in weights]
         + [_sequence_spec(leaf.shape, leaf.shape[0] > 1) for leaf in arrays],
         out_specs=[_sequence_spec((views, time, rows * agents, *shape), True) for shape in outputs],
-        compiler_params=triton.CompilerParams(num_warps=NUM_WARPS, num_stages=1),
-        interpret=interpret,
+        options=Options(num_warps=NUM_WARPS, num_stages=1, interpret=interpret),
     )(*weights, *arrays)
     return [leaf.reshape(views, time, rows, agents, *leaf.shape[3:]) for leaf in results]
 
@@ -98,7 +99,7 @@ def _forward_program(structure, time: int, *refs) -> None:
         previous_ref[timestep] = memory.astype(previous_ref.dtype)
         tokens, memory, _ = _timestep(layers, tokens, visible, memory, entities)
         rows, exists = _rows_of(outputs_ref, timestep, entities + 1)
-        triton.store(rows, tokens.astype(outputs_ref.dtype), mask=exists)
+        store(rows, tokens.astype(outputs_ref.dtype), mask=exists)
         # The next timestep sees what the backward pass will see.
         return (memory * present).astype(outputs_ref.dtype).astype(jnp.float32), fetched
 
@@ -144,14 +145,14 @@ def _rows_of(ref, timestep, count: int) -> tuple[Any, Array]:
 
 def _load_rows(ref, timestep, count: int) -> Array:
     rows, exists = _rows_of(ref, timestep, count)
-    return triton.load(rows, mask=exists, other=0)
+    return load(rows, mask=exists, other=0)
 
 
 def _load_visible(view_ref, timestep) -> Array:
     """Return which tokens are attended to, as a row; the memory token comes after the entities and always is."""
     entities = view_ref.shape[-1]
     token = jnp.arange(max(MIN_BLOCK, pl.next_power_of_2(entities + 1)))
-    view = triton.load(view_ref.at[timestep, token], mask=token < entities, other=0)
+    view = load(view_ref.at[timestep, token], mask=token < entities, other=0)
     return ((view != 0) | (token == entities))[None, :]
 
 

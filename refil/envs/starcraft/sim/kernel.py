@@ -18,7 +18,9 @@ from jaxtyping import Array, Float
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.envs.starcraft.sim.tick import tick
-from refil.hardware import kernels, triton
+from refil.hardware import kernels
+from refil.kernels.call import kernel_call
+from refil.kernels.program import Options
 
 MAX_UNITS = 32  # with the pairs of more units, XLA is as fast
 LANES = 32  # threads of a warp; each computes one unit with all its pairs
@@ -42,15 +44,13 @@ def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, i
     inputs = [jnp.pad(leaf, padding, constant_values=value) for leaf, value in zip(flat, empty, strict=True)]
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
     block = pl.BlockSpec((slots, battles_per_block), lambda i: (0, i))
-    outputs = pl.pallas_call(
+    outputs = kernel_call(
         partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True)),
         grid=(pl.cdiv(battles, battles_per_block),),
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[: len(FIELDS)]],
-        compiler_params=triton and triton.CompilerParams(num_warps=1, num_stages=1),
-        interpret=interpret,
-        name="game_ticks",
+        options=Options(num_warps=1, num_stages=1, fuse=False, interpret=interpret, name="game_ticks"),
     )(*inputs)
     after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
     return replace(

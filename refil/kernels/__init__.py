@@ -1,0 +1,1 @@
+"""GPU kernels that are written in JAX and compiled by Triton."""

@@ -85,7 +85,7 @@ def compile_kernel(source: str, name: str, types: tuple[str, ...], options: Opti
         },
     )
     if compiled.metadata.global_scratch_size or compiled.metadata.profile_scratch_size:
-        raise RefilError(f"the GPU kernel {name} needs scratch memory, which is not supported")
+        raise RuntimeError(f"the GPU kernel {name} needs scratch memory, which is not supported")
     ptx = compiled.asm["ptx"]
     return Compiled(ptx, compiled.metadata.shared, ptx.partition(")")[0].count(".param"))
 

@@ -26,7 +26,8 @@ UNROLL = 4  # ticks unrolled on a GPU, where copies between iterations cost as m
 UNITS = "refil.envs.starcraft.sim.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
-Task = Int[Array, "*tasks units"] | tuple[Int[Array, "*tasks units"], dict[str, Float[Array, "*tasks units"]]]
+Types, Factors = Int[Array | np.ndarray, "*tasks units"], Float[Array | np.ndarray, "*tasks units"]
+Task = Types | tuple[Types, dict[str, Factors]]
 DEFAULTS = EnvDefaults(
     steps=10_000_000,
     eval_every=50_000,
@@ -56,9 +57,8 @@ class StarCraft:
 
     @property
     def tasks(self) -> Task:
-        """The unit type in every slot of every task, and the units' multipliers where stats vary."""
-        armies = jnp.asarray(self.armies)
-        return (armies, {stat: jnp.asarray(rows) for stat, rows in self.multipliers.items()}) if self.multipliers else armies
+        """The unit type in every slot of every task, and the units' multipliers where stats vary: NumPy arrays."""
+        return (self.armies, self.multipliers) if self.multipliers else self.armies
 
     @property
     def varied_stats(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class StarCraft:
 
     def reset(self, task: Task, key: PRNGKeyArray) -> State:
         """Return the initial state of a battle between the armies of a task."""
-        unit_type, multipliers = task if isinstance(task, tuple) else (task, {})
+        unit_type, multipliers = jax.tree.map(jnp.asarray, task if isinstance(task, tuple) else (task, {}))
         return spawn.spawn(unit_type, key, self.game, multipliers)
 
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:

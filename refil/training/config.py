@@ -120,6 +120,8 @@ class RunConfig:
 
 def default(env: str, method: str) -> RunConfig:
     """Return the default config of an environment and a method: the paper's where the paper has them."""
+    plugins.check_name(ENVS, env)
+    plugins.check_name(METHODS, method)
     return _default(plugins.identify(env), plugins.identify(method))
 
 

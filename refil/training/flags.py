@@ -5,7 +5,7 @@ import platform
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax._src import xla_bridge
 from jax.typing import DTypeLike
 
 from refil import hardware
-from refil.errors import RefilError
+from refil.errors import RefilError, describe
 from refil.hardware import Kernels
 from refil.training import cache
 
@@ -33,6 +33,9 @@ def configure(precision: Precision = "float32", deterministic: bool = False, ker
 
     XLA reads its flags when JAX starts. Warn if one of them would have to change after that.
     """
+    for name, value, choices in (("precision", precision, get_args(Precision)), ("kernels", kernels, get_args(Kernels))):
+        if value not in choices:
+            raise RefilError(f"{name} must be one of {', '.join(choices)}, not {describe(value)}")
     _add_xla_flags(*_rounding_flags(), *([DETERMINISTIC] if deterministic else []))
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISION[precision])
     hardware.configure(kernels)

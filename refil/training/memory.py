@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from refil.errors import RefilError
+from refil.errors import RefilError, describe
 from refil.training import devices
 from refil.types import Env
 
@@ -33,7 +34,11 @@ def episode_bytes(env: Env) -> EpisodeBytes:
 
 
 def check_episodes(env: Env, count: int, option: str, recorded: bool = False) -> None:
-    """Raise if this many episodes, played at once, do not fit into memory; `recorded` means that all timesteps are kept."""
+    """Raise unless this many episodes can be played at once and fit into memory; if `recorded`, all timesteps are kept."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise RefilError(f"{option} must be an int, not {describe(count)}")
+    if count < 1:
+        raise RefilError(f"{option} must be 1 or more, not {count}")
     sizes, available = episode_bytes(env), devices.memory_bytes()
     needed = count * (sizes.state + sizes.observation + (sizes.trajectory if recorded else 0))
     if needed > available:

@@ -1,6 +1,6 @@
 """The StarCraft environment: tasks are pairs of armies, and one step is eight game ticks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -28,7 +28,7 @@ RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
 Task = (
     Int[Array | np.ndarray, "*tasks units"]
-    | tuple[Int[Array | np.ndarray, "*tasks units"], dict[str, Float[Array | np.ndarray, "*tasks units"]]]
+    | tuple[Int[Array | np.ndarray, "*tasks units"], Mapping[str, Float[Array | np.ndarray, "*tasks units"]]]
 )
 DEFAULTS = EnvDefaults(
     steps=10_000_000,

@@ -54,7 +54,7 @@ def rollout(
     def play(policy_state: PolicyState, tasks: Array, keys: Array) -> Trajectory:
         return run_episodes(env, policy, policy_state, reset_envs(env, tasks, keys), tasks, keys)
 
-    shared = shards.here.get()
+    shared = shards.current.get()
     return shared.divide(play, 1, policy_state, tasks, env_keys) if shared else play(policy_state, tasks, env_keys)
 
 

@@ -27,9 +27,9 @@ def check_env(env: Any, name: str, traced: bool = True) -> None:
     _check_members(env, name)
     _check_spec(env.spec, name)
     _check_tasks(env, name)
-    _check_names(env, name)
     if traced:
         _check_functions(env, name)
+    _check_names(env, name)
 
 
 def _check_functions(env: Env, name: str) -> None:

@@ -34,7 +34,7 @@ def load(package: str, name: str, sha256: str = "") -> Any:
 
     With a hash, return the one in the file of that content, which this process has loaded before.
     """
-    check_name(package, name)
+    _check_name(package, name)
     needed = getattr(importlib.import_module(package), "NEEDED", None)
     if needed is not None and name.endswith(".py"):
         return _check_defines(find_file(name, sha256), needed)
@@ -46,8 +46,7 @@ def load(package: str, name: str, sha256: str = "") -> Any:
     return importlib.import_module(f"{package}.{name}")
 
 
-def check_name(package: str, name: object) -> None:
-    """Raise if what should be the name of a plug-in is no string."""
+def _check_name(package: str, name: object) -> None:
     if not isinstance(name, str):
         what = f"the name of the {_kind(package)} must be a string, not {describe(name)}"
         raise RefilError(f"{what}; available: {', '.join(names(package))}{_or_path(package)}")
@@ -65,8 +64,9 @@ def unknown_name(package: str, name: str) -> str:
     return f"unknown {kind} {name!r}; {choices}{_or_path(package)}"
 
 
-def identify(name: str) -> tuple[str, str]:
+def identify(package: str, name: str) -> tuple[str, str]:
     """Return a plug-in's name and no hash, or the name and the hash of the file of a path, which is loaded."""
+    _check_name(package, name)
     if not name.endswith(".py"):
         return name, ""
     return Path(name).name, user_files.load(Path(name)).sha256

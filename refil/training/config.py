@@ -120,15 +120,13 @@ class RunConfig:
 
 def default(env: str, method: str) -> RunConfig:
     """Return the default config of an environment and a method: the paper's where the paper has them."""
-    plugins.check_name(ENVS, env)
-    plugins.check_name(METHODS, method)
-    return _default(plugins.identify(env), plugins.identify(method))
+    return _default(plugins.identify(ENVS, env), plugins.identify(METHODS, method))
 
 
 def default_like(config: RunConfig, method: str | None = None) -> RunConfig:
     """Return the default config of the same environment and the same method, or another one."""
     own = config.names()
-    return _default(own["env"], own["method"] if method is None else plugins.identify(method))
+    return _default(own["env"], own["method"] if method is None else plugins.identify(METHODS, method))
 
 
 def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:

@@ -56,7 +56,7 @@ def _other(own: PluginConfig, name: str, varied: tuple[str, ...]) -> PluginConfi
 
     `varied` are the unit stats that vary in the first one, by its options or as its task set says; they also vary in the other.
     """
-    found, sha256 = plugins.identify(name)
+    found, sha256 = plugins.identify(configs.ENVS, name)
     options: Any = contracts.default_options(plugins.load(configs.ENVS, found, sha256), found, ("config",))
     kept = {field.name for field in fields(options)} & {field.name for field in fields(own.options)} - {"tasks", "limit"}
     options = replace(options, **{each: getattr(own.options, each) for each in kept})

@@ -185,6 +185,7 @@ def evaluate(
     if env is not None and sizes(core.spec) != sizes(team.env.spec):
         raise RefilError(f"{team.name} needs an environment with {sizes(team.env.spec)}, not {sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    memory.check_count(episodes, "episodes")
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     if by_task:

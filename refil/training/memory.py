@@ -33,12 +33,16 @@ def episode_bytes(env: Env) -> EpisodeBytes:
     return EpisodeBytes(state, observation, (env.spec.horizon + 1) * state + steps)
 
 
-def check_episodes(env: Env, count: int, option: str, recorded: bool = False) -> None:
-    """Raise unless this many episodes can be played at once and fit into memory; if `recorded`, all timesteps are kept."""
+def check_count(count: Any, option: str) -> None:
+    """Raise if a number of episodes is no positive integer."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise RefilError(f"{option} must be an int, not {describe(count)}")
     if count < 1:
         raise RefilError(f"{option} must be 1 or more, not {count}")
+
+
+def check_episodes(env: Env, count: int, option: str, recorded: bool = False) -> None:
+    """Raise if this many episodes, played at once, do not fit into memory; `recorded` means that all timesteps are kept."""
     sizes, available = episode_bytes(env), devices.memory_bytes()
     needed = count * (sizes.state + sizes.observation + (sizes.trajectory if recorded else 0))
     if needed > available:

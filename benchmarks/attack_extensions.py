@@ -65,10 +65,10 @@ MISTAKES = [
     Mistake(ENV, "horizon=config.horizon)", "horizon=8.0)", r"spec.horizon is 8.0; it must be an int"),
     Mistake(ENV, "    return Beacon(config", "    Beacon(config", r"build\(\) returned None; it must return an environment"),
     Mistake(
-        ENV, "    return Beacon(config, spec, tasks=jnp.array([2, 3, 4]))", "    return Beacon", r"returned the class Beacon"
+        ENV, "    return Beacon(config, spec, tasks=np.array([2, 3, 4]))", "    return Beacon", r"returned the class Beacon"
     ),
-    Mistake(ENV, "jnp.array([2, 3, 4])", "jnp.array([2, 3])", r"tasks has 2 rows, task_names has 3"),
-    Mistake(ENV, "jnp.array([2, 3, 4])", "[2, 3, 4]", r"tasks holds an int; it must hold arrays with a row per task"),
+    Mistake(ENV, "np.array([2, 3, 4])", "np.array([2, 3])", r"tasks has 2 rows, task_names has 3"),
+    Mistake(ENV, "np.array([2, 3, 4])", "[2, 3, 4]", r"tasks holds an int; it must hold arrays with a row per task"),
     Mistake(ENV, '"3 agents", ', '"2 agents", ', r"task_names has '2 agents' more than once"),
     Mistake(ENV, "    def observe(", "    def look(", r"returned a Beacon without observe"),
     Mistake(

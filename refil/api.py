@@ -11,7 +11,7 @@ import numpy as np
 
 from refil import stats, teams
 from refil.environment import Environment
-from refil.errors import RefilError
+from refil.errors import RefilError, describe, list_choices
 from refil.hardware import Kernels
 from refil.storage import initial, run_dir
 from refil.team import Team
@@ -88,6 +88,8 @@ def train(
     trained team to start from. Training works outside the main thread.
     """
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
+    if init is not None:
+        _check_team("init", init)
     if config.has_user_code:
         config.build(dry_run=True)  # raises before anything is written
     model = None if init is None else init.model
@@ -122,7 +124,16 @@ def load(name: str | Path, seed: int | None = None, *, trust: bool = False) -> T
     A string without a path separator is the name of a team first. From a run, the model of the first seed is loaded unless one
     is given. With `trust` the code of the run's environment and method may run although somebody else wrote it: read it first.
     """
+    if not isinstance(name, str | Path):
+        raise RefilError(f"the name of a team must be a string, not {describe(name)}; {list_choices('', teams.names())}")
     return teams.load_any(name, seed, trust)
+
+
+def _check_team(name: str, value: object) -> None:
+    """Raise if an argument is no team."""
+    if not isinstance(value, Team):
+        known = ", ".join(teams.names())
+        raise RefilError(f"{name} must be a Team, not {describe(value)}; refil.load returns that of a run's folder, or {known}")
 
 
 @dataclass(frozen=True)
@@ -167,10 +178,14 @@ def evaluate(
     The final win rate of a run differs from it: that is a mean over evaluations near the end of training (`refil.stats.final`).
     With `by_task` every task is played `episodes` times; otherwise tasks are sampled.
     """
+    _check_team("team", team)
+    if env is not None and not isinstance(env, Environment):
+        raise RefilError(f"env must be an environment from refil.make, not {describe(env)}")
     core = team.env if env is None else env.core
     if env is not None and sizes(core.spec) != sizes(team.env.spec):
         raise RefilError(f"{team.name} needs an environment with {sizes(team.env.spec)}, not {sizes(core.spec)}")
     models = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], team.model)
+    memory.check_count(episodes, "episodes")
     memory.check_episodes(core, episodes, "episodes")
     keys = jax.random.split(jax.random.key(seed), 1)
     if by_task:

@@ -120,5 +120,5 @@ def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
     module = plugins.load(ENVS, env)
     defaults = contracts.default_options(module, env, ("config",))
     core = contracts.build(module, env, settings.from_json(defaults, options, ("env",)))
-    contracts.check_env(core, env)
+    contracts.check_env(core, env, traced=contracts.is_user_file(env))  # tests trace the package's own
     return Environment(MaskDead(core) if mask_dead else core, env)

@@ -31,9 +31,16 @@ def closest(name: str, choices: Collection[str]) -> str | None:
 
 def list_choices(name: str, choices: Collection[str], meant: str | None = None) -> str:
     """Return the end of an error about an unknown name: the choice that is meant or the closest one, and all of them."""
-    close = meant or closest(name, choices)
-    hint = f"did you mean {close!r}? " if close else ""
-    return f"{hint}Available: {', '.join(choices)}"
+    close = meant or closest(str(name), choices)
+    hint = f"did you mean {close!r}? Available" if close else "available"
+    return f"{hint}: {', '.join(choices)}"
+
+
+def describe(value: object) -> str:
+    """Return a value as errors show it: itself if it is short, otherwise its type."""
+    if value is None or isinstance(value, (str, int, float, os.PathLike, type)):
+        return repr(value)
+    return f"{'an' if type(value).__name__[0] in 'aeiouAEIOU' else 'a'} {type(value).__name__}"
 
 
 @contextmanager

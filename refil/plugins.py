@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from refil import user_files
-from refil.errors import RefilError, list_choices
+from refil.errors import RefilError, describe, list_choices
 from refil.user_files import UserFile
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -34,6 +34,7 @@ def load(package: str, name: str, sha256: str = "") -> Any:
 
     With a hash, return the one in the file of that content, which this process has loaded before.
     """
+    _check_name(package, name)
     needed = getattr(importlib.import_module(package), "NEEDED", None)
     if needed is not None and name.endswith(".py"):
         return _check_defines(find_file(name, sha256), needed)
@@ -45,23 +46,27 @@ def load(package: str, name: str, sha256: str = "") -> Any:
     return importlib.import_module(f"{package}.{name}")
 
 
+def _check_name(package: str, name: object) -> None:
+    if not isinstance(name, str):
+        what = f"the name of the {_kind(package)} must be a string, not {describe(name)}"
+        raise RefilError(f"{what}; available: {', '.join(names(package))}{_or_path(package)}")
+
+
 def unknown_name(package: str, name: str) -> str:
     """Return the error message for a name that no plug-in has: the closest name and all choices."""
-    module = importlib.import_module(package)
-    kind = getattr(module, "KIND", package.rpartition(".")[2].removesuffix("s"))
+    module, kind = importlib.import_module(package), _kind(package)
     for folder in _folders(package):
         if explained := getattr(folder, "explain", lambda _: None)(name):
             return f"unknown {kind} {name!r}: {explained}"
     if (example := EXAMPLES / f"{name}.py").is_file() and hasattr(module, "NEEDED"):
         return f"unknown {kind} {name!r}; it is an example, whose name is its path: {example}"
-    path = " (or the path of a .py file)" if hasattr(module, "NEEDED") else ""
-    return (
-        f"unknown {kind} {name!r}; {list_choices(name, names(package), getattr(module, 'MEANT', {}).get(name.lower()))}{path}"
-    )
+    choices = list_choices(name, names(package), getattr(module, "MEANT", {}).get(name.lower()))
+    return f"unknown {kind} {name!r}; {choices}{_or_path(package)}"
 
 
-def identify(name: str) -> tuple[str, str]:
+def identify(package: str, name: str) -> tuple[str, str]:
     """Return a plug-in's name and no hash, or the name and the hash of the file of a path, which is loaded."""
+    _check_name(package, name)
     if not name.endswith(".py"):
         return name, ""
     return Path(name).name, user_files.load(Path(name)).sha256
@@ -82,6 +87,14 @@ def summary(package: str, name: str) -> str:
         if name in folder.names():
             return folder.summary(name)
     return (ast.get_docstring(ast.parse((_path(package) / f"{name}.py").read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
+def _kind(package: str) -> str:
+    return getattr(importlib.import_module(package), "KIND", package.rpartition(".")[2].removesuffix("s"))
+
+
+def _or_path(package: str) -> str:
+    return " (or the path of a .py file)" if hasattr(importlib.import_module(package), "NEEDED") else ""
 
 
 def _folders(package: str) -> list[ModuleType]:

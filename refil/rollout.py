@@ -1,10 +1,9 @@
 """Rollouts: play one episode in every environment of every seed and record the trajectories.
 
-All whole episodes are played here: training from a replay buffer, evaluation, scripted armies, behavior statistics and
-datasets differ in their policy. (On-policy training plays windows of episodes, `refil.training.onpolicy.stream`; `refil bench
---random` times a loop that records nothing.) The loop is outside the batch: under `jax.vmap`, a loop whose end depends on data
-would copy everything at every step. Environments that compiled programs cannot play, such as a real game, have a loop of their
-own (`refil.hosted`).
+Training from a replay buffer, evaluation, scripted armies, behavior statistics and datasets play their episodes here and
+differ in their policy. The loop is outside the batch: under `jax.vmap`, a loop whose end depends on data would copy everything
+at every step. `docs/walk.md` names the loops that do what this one cannot, such as `refil.training.onpolicy.stream` for windows
+of episodes and `refil.hosted` for environments that compiled programs cannot play.
 """
 
 from collections.abc import Callable
@@ -55,7 +54,7 @@ def rollout(
     def play(policy_state: PolicyState, tasks: Array, keys: Array) -> Trajectory:
         return run_episodes(env, policy, policy_state, reset_envs(env, tasks, keys), tasks, keys)
 
-    shared = shards.here.get()
+    shared = shards.current.get()
     return shared.divide(play, 1, policy_state, tasks, env_keys) if shared else play(policy_state, tasks, env_keys)
 
 

@@ -130,7 +130,7 @@ def from_json(default: T, values: Any, path: tuple[str, ...] = ()) -> T:
     """Return the default with the values of a JSON object; names, types and ranges are checked."""
     where = ".".join(path) or "the config"
     if not isinstance(values, dict):
-        raise RefilError(f"{where} should be an object, not {values!r}")
+        raise RefilError(f"{where} should be a dictionary, not {values!r}")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type] (T is a dataclass)
     for name in values:
         if name not in fields:

@@ -2,7 +2,7 @@
 
 The state of training is whole on each of these devices. Each device plays in its own environments and learns from its own rows.
 What they find is gathered or added up, so that all devices continue with the same state. Programs of a device that has its
-seeds to itself never enter this file: `here` holds None.
+seeds to itself never enter this file: `current` holds None.
 """
 
 from collections.abc import Callable, Iterator
@@ -68,14 +68,14 @@ class Shards(NamedTuple):
         return self.total(results) if self.share_batches else jax.lax.pmean(results, AXIS)
 
 
-here: ContextVar[Shards | None] = ContextVar("shards", default=None)  # those of the program that is being traced
+current: ContextVar[Shards | None] = ContextVar("shards", default=None)  # those of the program that is being traced
 
 
 @contextmanager
 def shared_by(shards: Shards | None) -> Iterator[None]:
     """Trace a part of a program for devices that share seeds."""
-    token = here.set(shards)
+    token = current.set(shards)
     try:
         yield
     finally:
-        here.reset(token)
+        current.reset(token)

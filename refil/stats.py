@@ -74,7 +74,7 @@ def area(points: np.ndarray, end: int | float | None = None) -> float:
 
 
 def held_from(values: np.ndarray, level: float, evaluations: int = HELD) -> int | None:
-    """Return the number of the first evaluation at or above a level if those that follow it are too, `evaluations` in all."""
+    """Return the index of the first of `evaluations` consecutive evaluations at or above a level, or None."""
     if len(values) < evaluations:
         return None
     reached = np.asarray(values) >= level

@@ -103,6 +103,7 @@ class Team:
             raise RefilError(f"{self.name} cannot be shown: its environment has no scene(state)")
         if task is not None and task not in self.env.task_names:
             raise RefilError(f"unknown task {task!r}; {list_choices(task, self.env.task_names)}")
+        memory.check_count(episodes, "episodes")
         memory.check_episodes(self.env, episodes, "episodes", recorded=True)
 
     def _started(self, obs: Observation, state: TeamState) -> TeamState:

@@ -116,7 +116,7 @@ def same_as_on_one(config, iterations: int, shareable: bool):
 
     setup, algorithm = config.build(), config.algorithm_module()
     setup = setup._replace(method=replace(setup.method, shareable=shareable))
-    used = devices.of(algorithm, setup)
+    used = devices.devices_for(algorithm, setup)
     assert used.shards == shards.Shards(used.by_row, shareable)
     init = jax.jit(partial(algorithm.init, setup))
     state, one = used.shard(init()), init()

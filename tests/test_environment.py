@@ -1,5 +1,8 @@
 """Environments to step by hand."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 from refil.environment import Environment, make
 from refil.errors import RefilError
+from refil.examples import beacon
 from tests import tiny_envs
 
 
@@ -50,3 +54,24 @@ def test_tasks_have_names_and_numbers(env):
 def test_names_are_numbered_where_the_environment_has_none(env):
     assert env.action_names[:2] == ("action 0", "action 1")
     assert len(make("group_matching").feature_names) == make("group_matching").spec.features
+
+
+def test_making_an_environment_starts_no_backend():
+    """`refil.configure` may come after it: each family of environments, and a user's file."""
+    names = ["group_matching", "3m", "3-8sz", "3-8sz-varied", "3s5z_vs_3s6z", "sc2:3-8sz", beacon.__file__]
+    program = (
+        f"import refil\nfrom jax._src import xla_bridge\nfor name in {names}:\n    refil.make(name)\n"
+        "    assert not xla_bridge.backends_are_initialized(), name"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["3-8sz", "3-8sz-varied"])
+def test_tasks_are_indexed_with_traced_numbers(name):
+    env = make(name)
+    last = len(env.task_names) - 1
+    traced, obs = jax.jit(env.reset)(jax.random.key(0), jnp.asarray(last))
+    assert traced.core.unit_type.dtype == jnp.int8
+    assert obs.entities.dtype == jnp.float32
+    np.testing.assert_array_equal(traced.core.unit_type, env.core.armies[last])

@@ -24,7 +24,7 @@ def test_the_closest_choice_is_found_whatever_its_case():
 
 def test_all_choices_follow_the_closest():
     assert list_choices("2 agent", ("2 agents", "all")) == "did you mean '2 agents'? Available: 2 agents, all"
-    assert list_choices("x", ("2 agents", "all")) == "Available: 2 agents, all"
+    assert list_choices("x", ("2 agents", "all")) == "available: 2 agents, all"
 
 
 def test_the_sentence_names_the_function_the_file_and_the_line(tmp_path):

@@ -18,7 +18,7 @@ from tests.gpu import as_on_a_gpu
 
 FOLDER = Path(os.environ.get("REFIL_GOLDEN", Path(__file__).parent / "golden"))
 GRU_KERNELS = {"gru_scan", "gru_scan_with_previous", "gru_scan_backward"}
-FIXTURES = sorted(path for path in FOLDER.glob("*.npz") if not path.stem.startswith("starcraft_"))
+FIXTURES = sorted(path for path in FOLDER.glob("*.npz") if not path.stem.startswith(("starcraft_", "sc2_")))
 
 
 @pytest.fixture(params=FIXTURES, ids=lambda path: path.stem)

@@ -17,6 +17,7 @@ from refil.training.replay import loop
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "refil").rglob("*.py"))
+PAGES = sorted(path for suffix in ("js", "css", "html") for path in (ROOT / "refil").rglob(f"*.{suffix}"))
 CHECKED = sorted(path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 # A module imports only from layers above its own in this list, or, without cycles, from its own package.
@@ -246,7 +247,7 @@ def test_every_file_begins_with_a_sentence(path):
     assert ast.get_docstring(ast.parse(path.read_text())) or not path.read_text()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_have_at_most_250_lines(path):
     assert path.read_text().count("\n") <= 250 or str(path.relative_to(ROOT)) in LONG_FILES
 

@@ -19,7 +19,7 @@ def test_an_unknown_name_is_refused_with_the_closest_and_all_choices():
         RefilError, match=r"^unknown method 'refill'; did you mean 'refil'\? Available: .*qmix_attention, .*refil,"
     ):
         plugins.load("refil.methods", "refill")
-    with pytest.raises(RefilError, match=r"^unknown method 'zzz'; Available: .*refil,"):
+    with pytest.raises(RefilError, match=r"^unknown method 'zzz'; available: .*refil,"):
         plugins.load("refil.methods", "zzz")
 
 

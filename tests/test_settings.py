@@ -103,7 +103,7 @@ def test_json_values_get_the_types_of_their_options():
         ({"inner": {"group": 1}}, "inner has no option 'group'"),
         ({"steps": "many"}, 'steps should be of type int, not "many"'),
         ({"steps": -4}, "steps must be from 1 to 1,000,000,000, not -4"),
-        ({"inner": 3}, "inner should be an object"),
+        ({"inner": 3}, "inner should be a dictionary, not 3"),
         ({"parts": ["half"]}, 'parts should be of type float, not "half"'),
         ({"parts": [None]}, "parts should be of type float, not null"),
         ({"lr": None}, "lr should be of type float, not null"),

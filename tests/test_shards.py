@@ -2,15 +2,15 @@
 
 import pytest
 
-from refil.shards import Shards, here, shared_by
+from refil.shards import Shards, current, shared_by
 from tests.many_devices import check
 
 
 def test_programs_are_traced_for_shared_seeds_only_where_that_is_asked():
-    assert here.get() is None
+    assert current.get() is None
     with shared_by(Shards(2, True)):
-        assert here.get() == Shards(2, True)
-    assert here.get() is None
+        assert current.get() == Shards(2, True)
+    assert current.get() is None
 
 
 def test_parts_that_devices_work_on_make_up_the_whole():

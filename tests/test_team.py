@@ -95,5 +95,5 @@ def test_a_utility_without_attention_is_named():
 
 
 def test_an_unknown_task_is_named(team):
-    with pytest.raises(RefilError, match="unknown task 'x'; Available: group_matching"):
+    with pytest.raises(RefilError, match="unknown task 'x'; available: group_matching"):
         team.play(task="x")

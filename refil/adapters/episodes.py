@@ -15,7 +15,7 @@ from refil.errors import RefilError
 from refil.types import Observation
 
 
-class View(eqx.Module):
+class TimeStep(eqx.Module):
     """One timestep: the observation, what each agent sees as a vector, and who is in the team and alive."""
 
     obs: Observation
@@ -60,22 +60,22 @@ def replace_unavailable(
     return jnp.where(is_available, actions, jnp.argmax(available, axis=-1))
 
 
-def _view(obs: Observation) -> View:
-    return View(obs, agent_vectors(obs), active_agents(obs))
+def _time_step(obs: Observation) -> TimeStep:
+    return TimeStep(obs, agent_vectors(obs), active_agents(obs))
 
 
-def start(env: Environment, key: PRNGKeyArray, task: Int[Array, ""] | int | None = None) -> tuple[EnvState, View]:
+def start(env: Environment, key: PRNGKeyArray, task: Int[Array, ""] | int | None = None) -> tuple[EnvState, TimeStep]:
     """Start an episode."""
     state, obs = env.reset(jax.random.fold_in(key, 0), task)
-    return state, _view(obs)
+    return state, _time_step(obs)
 
 
 def advance(
     env: Environment, state: EnvState, actions: Int[Array, " agents"], key: PRNGKeyArray
-) -> tuple[EnvState, View, StepOutcome]:
+) -> tuple[EnvState, TimeStep, StepOutcome]:
     """Take one step of the episode that started with this key."""
     state, obs, outcome = env.step(state, actions, jax.random.fold_in(key, state.time + 1))
-    return state, _view(obs), outcome
+    return state, _time_step(obs), outcome
 
 
 _start = partial(jax.jit, static_argnums=0)(start)
@@ -105,26 +105,28 @@ class Episodes:
         """Set the seed of all following episodes; None chooses one."""
         self._seed, self._count = secrets.randbits(31) if seed is None else seed, 0
 
-    def reset(self, task: str | int | None = None) -> View:
+    def reset(self, task: str | int | None = None) -> TimeStep:
         """Start the next episode."""
         names = self.env.task_names
         if isinstance(task, str) and task in names:
             task = names.index(task)
         self._key: Key[Array, ""] = jax.random.fold_in(jax.random.key(self._seed), self._count)
         self._count += 1
-        self._state, view = _start(self.env, self._key, task) if not isinstance(task, str) else self.env.reset(self._key, task)
-        self.view: View = jax.device_get(view)
-        return self.view
+        if isinstance(task, str):
+            self.env.reset(self._key, task)  # raises: there is no such task
+        self._state, timestep = _start(self.env, self._key, task)
+        self.timestep: TimeStep = jax.device_get(timestep)
+        return self.timestep
 
     def step(self, actions: np.ndarray) -> Result:
-        """Take one step, after which `view` is the new timestep; raise if an agent cannot choose its action."""
+        """Take one step, after which `timestep` is the new one; raise if an agent cannot choose its action."""
         self._check(actions)
-        self._state, view, outcome = _advance(self.env, self._state, jnp.asarray(actions, jnp.int32), self._key)
-        self.view, outcome = jax.device_get((view, outcome))
+        self._state, timestep, outcome = _advance(self.env, self._state, jnp.asarray(actions, jnp.int32), self._key)
+        self.timestep, outcome = jax.device_get((timestep, outcome))
         return Result(float(outcome.reward), *map(bool, (outcome.terminated, outcome.truncated, outcome.won)))
 
     def _check(self, actions: np.ndarray) -> None:
-        available, names = np.asarray(self.view.obs.available), self.env.action_names
+        available, names = np.asarray(self.timestep.obs.available), self.env.action_names
         for agent, (action, allowed) in enumerate(zip(actions, available, strict=True)):
             if not (0 <= action < len(allowed) and allowed[action]):
                 choices = ", ".join(f"{number} ({names[number]})" for number in np.flatnonzero(allowed))

@@ -45,8 +45,8 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         """Start an episode of a random task, or of `options["task"]`; a seed determines all following episodes."""
         if seed is not None:
             self._episodes.seed(seed)
-        view = self._episodes.reset((options or {}).get("task"))
-        members = np.flatnonzero(view.obs.present[: len(self.possible_agents)])
+        timestep = self._episodes.reset((options or {}).get("task"))
+        members = np.flatnonzero(timestep.obs.present[: len(self.possible_agents)])
         self.agents = [self.possible_agents[slot] for slot in members]
         return self._observations(), {agent: {"won": False} for agent in self.agents}
 
@@ -55,17 +55,17 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
 
         PettingZoo's own seed test ignores masks, so that such actions cannot be errors.
         """
-        view, acting = self._episodes.view, self.agents
+        timestep, acting = self._episodes.timestep, self.agents
         if missing := [agent for agent in acting if agent not in actions]:
             raise RefilError(f"no action for {', '.join(missing)}; every agent in env.agents needs one")
-        available = np.asarray(view.obs.available)
+        available = np.asarray(timestep.obs.available)
         joint = available.argmax(axis=-1)  # no-op for dead and absent agents
         for agent in acting:
             slot, action = self._slot(agent), int(actions[agent])
             if 0 <= action < available.shape[-1] and available[slot, action]:
                 joint[slot] = action
         outcome = self._episodes.step(joint)
-        active = self._episodes.view.active
+        active = self._episodes.timestep.active
         dead = {agent: self.remove_dead and not active[self._slot(agent)] for agent in acting}
         terminations = {agent: outcome.terminated or dead[agent] for agent in acting}
         truncations = {agent: outcome.truncated and not terminations[agent] for agent in acting}
@@ -76,7 +76,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
 
     def state(self) -> np.ndarray:
         """Return the features of all entities, for centralized training."""
-        return np.asarray(self._episodes.view.obs.entities).reshape(-1)
+        return np.asarray(self._episodes.timestep.obs.entities).reshape(-1)
 
     def render(self) -> None:
         """Do nothing: `refil watch` and `refil battle` draw episodes."""
@@ -85,8 +85,8 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, AgentObservation, int]):
         return self.possible_agents.index(agent)
 
     def _observations(self) -> dict[str, AgentObservation]:
-        view = self._episodes.view
-        vectors, masks = np.asarray(view.vectors), np.asarray(view.obs.available).astype(np.int8)
+        timestep = self._episodes.timestep
+        vectors, masks = np.asarray(timestep.vectors), np.asarray(timestep.obs.available).astype(np.int8)
         slots = {agent: self._slot(agent) for agent in self.agents}
         return {agent: {"observation": vectors[slot], "action_mask": masks[slot]} for agent, slot in slots.items()}
 

@@ -46,11 +46,11 @@ class SmacEnv:
 
     def get_obs(self) -> list[np.ndarray]:
         """Return what each agent sees: its own features, then those of all entities."""
-        return list(np.asarray(self._episodes.view.vectors))
+        return list(np.asarray(self._episodes.timestep.vectors))
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
         """Return what one agent sees."""
-        return np.asarray(self._episodes.view.vectors)[agent_id]
+        return np.asarray(self._episodes.timestep.vectors)[agent_id]
 
     def get_obs_size(self) -> int:
         """Return the length of what each agent sees."""
@@ -58,7 +58,7 @@ class SmacEnv:
 
     def get_state(self) -> np.ndarray:
         """Return the features of all entities as one vector."""
-        return np.asarray(self._episodes.view.obs.entities).reshape(-1)
+        return np.asarray(self._episodes.timestep.obs.entities).reshape(-1)
 
     def get_state_size(self) -> int:
         """Return the length of the state."""
@@ -66,7 +66,7 @@ class SmacEnv:
 
     def get_entities(self) -> list[np.ndarray]:
         """Return the features of each entity; agents are the first ones."""
-        return list(np.asarray(self._episodes.view.obs.entities))
+        return list(np.asarray(self._episodes.timestep.obs.entities))
 
     def get_entity_size(self) -> int:
         """Return the number of features of an entity."""
@@ -77,14 +77,14 @@ class SmacEnv:
 
         The first mask has a row per entity; those of entities that are not agents are all 1.
         """
-        obs = self._episodes.view.obs
+        obs = self._episodes.timestep.obs
         hidden = np.ones((self.n_entities, self.n_entities), np.uint8)
         hidden[: self.n_agents] = ~np.asarray(obs.visible)
         return hidden, (~np.asarray(obs.present)).astype(np.uint8)
 
     def get_avail_actions(self) -> list[list[int]]:
         """Return 1 for each action that an agent can choose, else 0."""
-        return np.asarray(self._episodes.view.obs.available).astype(int).tolist()
+        return np.asarray(self._episodes.timestep.obs.available).astype(int).tolist()
 
     def get_avail_agent_actions(self, agent_id: int) -> list[int]:
         """Return 1 for each action that one agent can choose, else 0."""

@@ -30,7 +30,7 @@ def check(config: RunConfig) -> Setup:
         if config.output.replay and not hasattr(config.build_env(), "scene"):
             raise RefilError(f"output.replay needs an environment that can be shown; {config.env.name} has no scene(state)")
         setup, algorithm = config.build(dry_run=True), config.algorithm_module()
-        devices.check_device_memory(partial(algorithm.memory, setup), devices.of(algorithm, setup))
+        devices.check_device_memory(partial(algorithm.required_bytes, setup), devices.devices_for(algorithm, setup))
     return setup
 
 

@@ -126,7 +126,7 @@ def set_up(args: BattleArgs, script: "Script") -> "tuple[ScriptedStarCraft, Stat
     memory.check_episodes(env, args.episodes, "--episodes")
     task_key, reset_key = jax.random.split(jax.random.key(args.seed + 2**31))
     numbers = jax.random.randint(task_key, (args.episodes,), 0, len(env.task_names))
-    tasks = jax.tree.map(lambda rows: rows[numbers], env.tasks)
+    tasks = jax.tree.map(lambda rows: jnp.asarray(rows)[numbers], env.tasks)
     states = jax.jit(jax.vmap(env.reset))(tasks, jax.random.split(reset_key, args.episodes))
     return ScriptedStarCraft(env, script), states, list(range(env.game.num_units))
 

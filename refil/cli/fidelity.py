@@ -24,9 +24,9 @@ First, what the game says about each unit type (health, shield, radius, plane) i
 
 Both play the same armies from the same spawn points with the same scripts. The table has the mean of each number in the game
 and in the simulator, and the mean difference of the same battles with its 95 % interval. Differences whose interval excludes
-zero are marked, and named below with the constants of the simulator that decide them; of twenty true equalities one is marked
-too. Damage is that to the victims of a type, net of what they recover in the same step. Small battles (1m, 1s_vs_1z) tell most
-about one constant.
+zero are marked, and named below with the constants of the simulator that decide them; among equal numbers about one in twenty
+is marked, too. Damage is that to the victims of a type, net of what they recover in the same step. Small battles (1m, 1s_vs_1z)
+tell most about one constant.
 
 docs/starcraft2.md says how to install the game."""
 

@@ -23,7 +23,8 @@ LARGEST_PORT = 65_535
 class LabArgs:
     """What the page offers besides the teams that ship with refil, and where it is."""
 
-    name: Annotated[str | None, tyro.conf.Positional] = None  # Team, folder of a run, environment, or path of a .py file
+    # Team, folder of a run, environment, or path of a .py file
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
     port: NonNegativeInt = 0  # Port of the page on this machine (0: any free one)
     open: bool = False  # Open the page in the browser
     model: NonNegativeInt | None = None  # Training seed whose model plays (None: the first seed of the run)

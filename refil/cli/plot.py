@@ -24,7 +24,8 @@ MAX_INCHES = 100.0
 class PlotArgs:
     """Runs to draw, and where to write the figure."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]  # Folders of the runs
+    # Folders of the runs
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="(required)")]
     out: Path = Path("curves.png")  # File of the figure; its suffix chooses the format (png, pdf, svg)
     labels: tuple[str, ...] = ()  # One label per run (empty: the methods); runs with the same label form one curve
     figure: str = "learning_curves"  # Figure to draw: a name from 'refil list', or the path of a Python file
@@ -35,7 +36,8 @@ class PlotArgs:
     until: PositiveInt | None = None  # Use only this many steps of each run, for example to compare runs of different length
     statistic: Literal["mean", "median", "iqm"] = "mean"  # Statistic of final values in the table (IQM: interquartile mean)
     export: Path | None = None  # Also write the evaluations to this file (.json), in the form that marl-eval reads
-    level: float | None = None  # Mark this value, for example 0.8, and print from when on five evaluations in a row reach it
+    # Mark this value, for example 0.8, and print when each seed first holds it for five evaluations in a row
+    level: float | None = None
 
 
 def main(arguments: list[str]) -> None:

@@ -22,7 +22,7 @@ class ReportArgs:
     """The experiment to draw, and the folder of its runs."""
 
     # Experiment: a name from 'refil list', or the path of a Python file
-    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")] = ""
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT", help_behavior_hint="(required)")] = ""
     out: Path | None = None  # Folder of the runs, and of the figure (None: results/ and the experiment's name)
 
 

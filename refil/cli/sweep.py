@@ -39,7 +39,7 @@ class SweepArgs:
     """The experiment to run, options that replace those of its runs, and where they train."""
 
     # Experiment: a name from 'refil list', or the path of a Python file
-    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT")] = ""
+    experiment: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="EXPERIMENT", help_behavior_hint="(required)")] = ""
     # Train only those runs whose label contains this text; can be given several times
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)

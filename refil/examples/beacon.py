@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from refil.settings import PositiveInt
@@ -46,7 +47,7 @@ class Beacon:
 
     config: Config
     spec: Spec
-    tasks: Int[Array, " tasks"]  # one row per task: here the size of the team
+    tasks: Int[np.ndarray, " tasks"]  # one row per task: here the size of the team
     task_names: tuple[str, ...] = ("2 agents", "3 agents", "4 agents")
     action_names: tuple[str, ...] = ("left", "stay", "right")  # optional, as are names of features
 
@@ -82,4 +83,4 @@ class Beacon:
 def build(config: Config) -> Env:
     """Return the environment."""
     spec = Spec(agents=MAX_AGENTS, entities=MAX_AGENTS + 1, features=config.cells + 1, actions=3, horizon=config.horizon)
-    return Beacon(config, spec, tasks=jnp.array([2, 3, 4]))
+    return Beacon(config, spec, tasks=np.array([2, 3, 4]))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from refil.scene import Scene
+    from refil.types import Observation
 
 SEED = 0  # random seed of the episode
 
@@ -44,20 +45,23 @@ def draw(drawn: "list[Scene]") -> "Figure":
 def scenes() -> "list[Scene]":
     """Play the episode, without random actions, and return its scenes from the start to the last match."""
     import jax
+    import jax.numpy as jnp
     import numpy as np
 
+    from refil import rollout
     from refil.envs import group_matching
 
     env: Any = group_matching.build(group_matching.Config(random_actions=0.0))
     reset_key, step_key = jax.random.split(jax.random.key(SEED))
-    state = env.reset((), reset_key)
-    group, cells, drawn = np.asarray(state.group), env.config.cells, [env.scene(state)]
-    goals = [np.bincount(np.asarray(state.cell)[group == own], minlength=cells).argmax() for own in group]
-    for time in range(env.spec.horizon):
-        ahead = (np.array(goals) - np.asarray(state.cell)) % cells
-        moves = np.where(ahead == 0, 1, np.where(ahead <= cells // 2, 2, 0))
-        state, outcome = env.step(state, jax.numpy.asarray(moves, jax.numpy.int32), jax.random.fold_in(step_key, time))
-        drawn.append(env.scene(state))
-        if bool(outcome.won):
-            break
-    return drawn
+    first, cells = env.reset((), reset_key), env.config.cells
+    own_group = np.asarray(first.group[:, None] == first.group)
+    goals = jnp.array([np.bincount(first.cell[own], minlength=cells).argmax() for own in own_group])
+
+    def walk(goals: Any, obs: "Observation", _: Any) -> Any:
+        ahead = (goals - obs.entities[..., :cells].argmax(axis=-1)) % cells
+        return goals, jnp.where(ahead == 0, 1, jnp.where(ahead <= cells // 2, 2, 0))
+
+    start = jax.tree.map(lambda leaf: leaf[None, None], first)
+    played = rollout.run_episodes(env, walk, goals, start, jnp.zeros((1, 1), jnp.int32), step_key[None, None])
+    states = [jax.tree.map(lambda leaf, time=time: leaf[0, 0, time], played.states) for time in range(env.spec.horizon + 1)]
+    return [env.scene(state) for state in states[: int(played.valid.sum()) + 1]]

@@ -39,7 +39,7 @@ class Battle:
         commanders.check(self.enemies, self.units, "enemy")
 
 
-class Played(NamedTuple):
+class BattleRecord(NamedTuple):
     """A battle that was played: NumPy arrays with a leading axis of steps.
 
     `states` are those before each step and after the last one, `ticks` those after every tick. `actions` are those that a
@@ -64,7 +64,7 @@ def _command(commander: Commander, size: int) -> Any:
     return devices.jit_quickly(lambda state, memory, key: commander.orders(battle, state, memory, key))
 
 
-def play(battle: Battle) -> Played:
+def play(battle: Battle) -> BattleRecord:
     """Play a battle to its end; with the same seed, it is the first battle of `refil battle` from the same placement."""
     battle.check()
     size, units, both = battle.size, battle.units, (battle.allies, battle.enemies)
@@ -85,7 +85,7 @@ def play(battle: Battle) -> Played:
     return _collect(states, steps, chosen, result, field.reward_divisor(units))
 
 
-def _collect(states: list[State], steps: list[Any], chosen: list[Any], result: int, divisor: float) -> Played:
+def _collect(states: list[State], steps: list[Any], chosen: list[Any], result: int, divisor: float) -> BattleRecord:
     states, steps, chosen = jax.device_get((states, steps, chosen))
 
     def stack(trees: list[Any]) -> Any:
@@ -95,10 +95,10 @@ def _collect(states: list[State], steps: list[Any], chosen: list[Any], result: i
     raw[-1] += reward.WIN_BONUS * (result == reward.WON)
     allies, enemies = (None if each[0] is None else np.stack(each) for each in zip(*chosen, strict=True))
     ticks = stack([step.ticks for step in steps])
-    return Played(stack(states), ticks, tuple((raw / divisor).tolist()), result, (allies, enemies))
+    return BattleRecord(stack(states), ticks, tuple((raw / divisor).tolist()), result, (allies, enemies))
 
 
-def summary(battle: Battle, played: Played) -> dict[str, Any]:
+def summary(battle: Battle, played: BattleRecord) -> dict[str, Any]:
     """Return who won, after how many steps, and what each side has left."""
     last = jax.tree.map(lambda leaf: leaf[-1], played.states)
     first, size = jax.tree.map(lambda leaf: leaf[0], played.states), battle.size
@@ -110,7 +110,7 @@ def summary(battle: Battle, played: Played) -> dict[str, Any]:
     return {"result": reward.RESULT_NAMES[played.result], "steps": played.length, **sides}
 
 
-def ticks_of(played: Played) -> list[State]:
+def ticks_of(played: BattleRecord) -> list[State]:
     """Return the first state and the states after every tick."""
     found = [jax.tree.map(lambda leaf: leaf[0], played.states)]
     for step in range(played.length):
@@ -119,7 +119,7 @@ def ticks_of(played: Played) -> list[State]:
     return found
 
 
-def rewards_of_ticks(played: Played) -> tuple[float, ...]:
+def rewards_of_ticks(played: BattleRecord) -> tuple[float, ...]:
     """Return a reward for every tick: that of the step at its last tick, and zero before."""
     ticks = played.ticks.x.shape[1]
     rewards = np.zeros((played.length, ticks))

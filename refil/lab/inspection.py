@@ -12,7 +12,7 @@ from jaxtyping import Int
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import State
 from refil.lab import field, mirror
-from refil.lab.battle import Battle, Played
+from refil.lab.battle import Battle, BattleRecord
 from refil.lab.commanders import Trained
 from refil.training import devices
 from refil.types import Trajectory
@@ -35,7 +35,7 @@ class BattleDetails:
         return first
 
 
-def inspect(battle: Battle, played: Played) -> BattleDetails | None:
+def inspect(battle: Battle, played: BattleRecord) -> BattleDetails | None:
     """Return the details of the sides that trained teams command, or None if there are none."""
     sides = []
     for number, commander in enumerate((battle.allies, battle.enemies)):
@@ -46,7 +46,7 @@ def inspect(battle: Battle, played: Played) -> BattleDetails | None:
     return BattleDetails(tuple(sides)) if sides else None
 
 
-def _details(commander: Trained, size: int, played: Played, side: int) -> Details:
+def _details(commander: Trained, size: int, played: BattleRecord, side: int) -> Details:
     """Compute details with a fixed number of steps, so that battles of all lengths share a program."""
     observe, inspection = _programs(commander, size, side)
     actions = played.actions[side]

@@ -13,7 +13,7 @@ from refil.lab import field
 from refil.scene import SHAPES
 from refil.viewer import encode, export
 
-SCRIPTS = ("model.js", "editor.js", "panels.js", "lab.js")  # in order
+SCRIPTS = ("model.js", "editor.js", "panels.js", "runs.js", "keys.js", "lab.js")  # in order
 STATS = ("max_health", "max_shield", "max_energy", "start_energy", "radius", "collision_radius", "collision_layers", "range")
 
 

@@ -22,7 +22,7 @@ from refil.envs.starcraft import reward
 from refil.envs.starcraft.analysis import placement
 from refil.errors import RefilError
 from refil.lab import battle, field, inspection, page
-from refil.lab.battle import Battle, Played
+from refil.lab.battle import Battle, BattleRecord
 from refil.lab.commanders import ENGINE, Scripted
 from refil.lab.guard import Guard, complaint, reply
 from refil.lab.roster import Roster
@@ -42,7 +42,7 @@ class Lab:
     def __init__(self, roster: Roster) -> None:
         self.roster = roster
         self.busy, self.inspecting = threading.Lock(), threading.Lock()  # a battle does not wait for the details of another
-        self.played: OrderedDict[int, tuple[Battle, Played]] = OrderedDict()
+        self.played: OrderedDict[int, tuple[Battle, BattleRecord]] = OrderedDict()
         self.numbers = count(1)
 
     def warm_up(self) -> None:

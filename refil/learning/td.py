@@ -82,5 +82,5 @@ def loss(values: Float[Array, "*batch"], td_targets: Float[Array, "*batch"], val
 
 def _total(value: Array) -> Array:
     """Return a sum over the whole batch: devices may have a part of it each, and a loss is then their part of the loss."""
-    shared = shards.here.get()
+    shared = shards.current.get()
     return shared.total(value) if shared and shared.share_batches else value

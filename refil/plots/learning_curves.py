@@ -105,7 +105,7 @@ def _shown(metric: str) -> Callable[[Any], str]:
 
 
 def _smoothed(values: np.ndarray, number: int) -> np.ndarray:
-    """Return the mean of each value and those before it, `number` in all where there are as many."""
+    """Return the moving average over the last `number` values, over fewer at the start."""
     sums = np.cumsum(np.insert(values, 0, 0.0))
     last = np.arange(1, len(values) + 1)
     first = np.maximum(last - number, 0)

@@ -13,7 +13,7 @@ from refil.training import flags, stored
 from refil.training.config import RunConfig
 
 
-class Saved(NamedTuple):
+class CheckpointMetadata(NamedTuple):
     """Metadata of a checkpoint.
 
     It covers the first `metrics_bytes` bytes of the metrics, with their checksum (None in files of version 0.2.0).
@@ -36,7 +36,7 @@ class Saved(NamedTuple):
         return texts | numbers
 
 
-def parse_saved(metadata: dict[str, str], path: Path) -> Saved:
+def parse_saved(metadata: dict[str, str], path: Path) -> CheckpointMetadata:
     """Return what the metadata of a checkpoint says."""
     try:
         uncompressed, size = json.loads(metadata["num_uncompressed"]), int(metadata["metrics_bytes"])
@@ -50,10 +50,10 @@ def parse_saved(metadata: dict[str, str], path: Path) -> Saved:
         raise RefilError(f"{path} is damaged: metrics_bytes {size} and num_uncompressed {uncompressed!r} in its metadata")
     if not isinstance(models, dict | None):
         raise RefilError(f"{path} is damaged: models {models!r} in its metadata")
-    return Saved(config, seconds, size, metadata.get("metrics_checksum"), uncompressed, models)
+    return CheckpointMetadata(config, seconds, size, metadata.get("metrics_checksum"), uncompressed, models)
 
 
-def read_saved(path: Path) -> Saved:
+def read_saved(path: Path) -> CheckpointMetadata:
     """Read the metadata of a checkpoint."""
     return parse_saved(serialization.read_metadata(path), path)
 

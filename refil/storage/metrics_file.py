@@ -8,7 +8,7 @@ from typing import Any
 
 from refil.errors import RefilError
 from refil.storage import records, regular, serialization
-from refil.storage.metadata import Saved
+from refil.storage.metadata import CheckpointMetadata
 from refil.training import stored
 
 
@@ -44,7 +44,7 @@ class MetricsFile:
         with serialization.wrap_os_errors(self.path), regular.open_file(self.path, "a") as file:
             file.write("".join(json.dumps(line) + "\n" for line in lines))
 
-    def check(self, content: bytes, saved: Saved) -> None:
+    def check(self, content: bytes, saved: CheckpointMetadata) -> None:
         """Raise unless the content up to a checkpoint is the one that it was saved with."""
         covered, problem = content[: saved.metrics_bytes], f"{self.path} does not match checkpoint.safetensors"
         if len(covered) < saved.metrics_bytes or not (covered.endswith(b"\n") or not covered):
@@ -54,7 +54,7 @@ class MetricsFile:
         elif saved.metrics_checksum != _checksum(covered):
             raise RefilError(f"{problem}: its first {saved.metrics_bytes} bytes have changed since that was saved")
 
-    def check_seeds(self, content: bytes, saved: Saved) -> None:
+    def check_seeds(self, content: bytes, saved: CheckpointMetadata) -> None:
         """Raise if a line after a checkpoint, which its checksum does not cover, is of a seed that the run does not have."""
         source = f"the config in {self.path.with_name('checkpoint.safetensors')}"
         seeds = stored.seeds(stored.parse(saved.config, source), source)
@@ -63,7 +63,7 @@ class MetricsFile:
             if line["seed"] not in seeds:
                 raise RefilError(f"{self.path}, line {number}: the run has no seed {line['seed']}")
 
-    def truncate(self, saved: Saved) -> None:
+    def truncate(self, saved: CheckpointMetadata) -> None:
         """Cut off the lines after a checkpoint; raise if those before it are not the ones that it was saved with."""
         self.check(self.read(), saved)
         with serialization.wrap_os_errors(self.path), regular.open_file(self.path, "ab") as file:

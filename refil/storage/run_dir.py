@@ -31,7 +31,7 @@ from refil.storage import initial, leftovers, metadata, model_files, records, se
 from refil.storage.leftovers import has_content
 from refil.storage.lock import is_locked
 from refil.storage.lock import locked as locked
-from refil.storage.metadata import Saved
+from refil.storage.metadata import CheckpointMetadata
 from refil.storage.metrics_file import MetricsFile
 from refil.storage.model_files import CONFIG as CONFIG
 from refil.training import config as configs
@@ -148,7 +148,7 @@ class RunDir:
         `num_uncompressed` is the number of episodes stored uncompressed in a compressed replay buffer (None: all are).
         """
         checksum, models = self._metrics.checksum(metrics_bytes), model_files.checksums(self.path, _seeds(config))
-        saved = Saved(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed, models)
+        saved = CheckpointMetadata(config.to_json(), seconds, metrics_bytes, checksum, num_uncompressed, models)
         serialization.fsync(self.path / METRICS)  # the checkpoint refers to them
         serialization.write_arrays(self.path / CHECKPOINT, state, saved.to_metadata())
         serialization.remove(self.path / UNSAVED)
@@ -205,12 +205,12 @@ class RunDir:
             raise RefilError(f"{self.path} has no model yet")
         return jax.tree.map(lambda *leaves: np.stack(leaves), *(self.load_model(seed, like) for seed in self.seeds))
 
-    def _verify(self, content: bytes, saved: Saved) -> None:
+    def _verify(self, content: bytes, saved: CheckpointMetadata) -> None:
         self._metrics.check(content, saved)
         metadata.check_stored_config(self.path / CHECKPOINT, saved.config, serialization.read_text(self.path / CONFIG))
         self._metrics.check_seeds(content, saved)
 
-    def _readable_checkpoint(self) -> Saved | None:
+    def _readable_checkpoint(self) -> CheckpointMetadata | None:
         try:
             return metadata.read_saved(self.path / CHECKPOINT) if self.has_checkpoint else None
         except RefilError as error:  # curves can be drawn without it

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 
-class Ended(NamedTuple):
+class JobResult(NamedTuple):
     """How a job ended.
 
     A job that was stopped has saved its run. If it was lost, with its process or its machine, the run goes back to its last
@@ -21,7 +21,7 @@ class Job(Protocol):
 
     where: str
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> JobResult | None:
         """Return how the job ended, None while it runs. Whatever it has saved is then in the folder of the run."""
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from refil.errors import RefilError
 from refil.sweeps.process import Process
 
 VISIBLE, FRACTION, OLD_FRACTION = "CUDA_VISIBLE_DEVICES", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
-MOST_MEMORY = 0.9  # fraction of a GPU's memory for all runs that share it
+MAX_MEMORY = 0.9  # fraction of a GPU's memory for all runs that share it
 
 
 class LocalExecutor:
@@ -57,7 +57,7 @@ def memory(per_device: int, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variable that gives a run its part of a GPU's memory, unless it is alone there or the user chose it."""
     if per_device == 1 or FRACTION in environment or OLD_FRACTION in environment:
         return {}
-    return {FRACTION: f"{MOST_MEMORY / per_device:.3f}"}
+    return {FRACTION: f"{MAX_MEMORY / per_device:.3f}"}
 
 
 def find_gpus() -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from refil.storage import regular
-from refil.sweeps.executor import Ended
+from refil.sweeps.executor import JobResult
 from refil.sweeps.plan import LOG
 
 STOPPED = 130  # exit code of `refil train` after a save
@@ -53,15 +53,15 @@ class Process:
         self.reader = threading.Thread(target=self._read, name="log", daemon=True)
         self.reader.start()
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> JobResult | None:
         """Return how the process ended, None while it runs."""
         code = self.process.poll()
         if code is None:
             return None
         self.reader.join(timeout=5.0)
         if code in (0, STOPPED):
-            return Ended("finished" if code == 0 else "stopped")
-        return Ended("failed", self._error(code))
+            return JobResult("finished" if code == 0 else "stopped")
+        return JobResult("failed", self._error(code))
 
     def stop(self) -> None:
         """Ask the process to save and stop."""

@@ -19,7 +19,7 @@ from typing import Any
 from refil.errors import RefilError
 from refil.storage.lock import locked
 from refil.sweeps import local, shipping
-from refil.sweeps.executor import Ended
+from refil.sweeps.executor import JobResult
 from refil.sweeps.process import Process
 from refil.sweeps.shipping import Changes, Stamps
 
@@ -87,7 +87,7 @@ class RayJob:
         self.actor = actor.remote(shipping.changes(path, {}), environment, minutes)
         self.pending: Any = self.actor.poll.remote()
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> JobResult | None:
         """Fetch what the worker has written since the last time; return how it ended, None while it trains."""
         if self.pending is None:
             if time.monotonic() - self.polled < SECONDS_BETWEEN_POLLS:
@@ -99,12 +99,12 @@ class RayJob:
             self.where, ended, shipped = self.ray.get(self.pending)
             shipping.apply(self.path, shipped)
         except self.ray.exceptions.RayTaskError as error:  # the worker cannot start, for example without refil
-            return self._end(Ended("failed", str(error.cause or error).strip().splitlines()[-1]))
+            return self._end(JobResult("failed", str(error.cause or error).strip().splitlines()[-1]))
         except self.ray.exceptions.RayError as error:
-            return self._end(Ended("lost", _first_line(error)))
+            return self._end(JobResult("lost", _first_line(error)))
         except RefilError as error:  # this machine's disk is full
             self.actor.stop.remote()
-            return self._end(Ended("failed", str(error)))
+            return self._end(JobResult("failed", str(error)))
         self.pending, self.polled = None, time.monotonic()
         return self._end(ended) if ended is not None else None
 
@@ -114,9 +114,9 @@ class RayJob:
 
     def kill(self) -> None:
         """Stop the worker at once."""
-        self._end(Ended("lost"))
+        self._end(JobResult("lost"))
 
-    def _end(self, ended: Ended) -> Ended:
+    def _end(self, ended: JobResult) -> JobResult:
         with contextlib.suppress(Exception):  # it may be dead, or the cluster
             self.ray.kill(self.actor)
         self.held.close()
@@ -133,7 +133,7 @@ class _Worker:
         shipping.changes(self.folder, self.known)
         self.process = Process(self.folder, environment, minutes)
 
-    def poll(self) -> tuple[str, Ended | None, Changes]:
+    def poll(self) -> tuple[str, JobResult | None, Changes]:
         """Return the name of this machine, how training ended (None: it has not) and what has changed in the folder."""
         ended = self.process.poll()  # first: the files are then what it left
         shipped = shipping.changes(self.folder, self.known)

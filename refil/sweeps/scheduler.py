@@ -11,12 +11,12 @@ from refil import user_files
 from refil.errors import RefilError
 from refil.storage import claims, run_dir, serialization
 from refil.sweeps import state
-from refil.sweeps.executor import Ended, Executor, Job
+from refil.sweeps.executor import Executor, Job, JobResult
 from refil.sweeps.plan import ERROR, PlannedRun
 
 SECONDS_TO_START = 30.0  # a run is not started with less time left, because compilation cannot be interrupted
 SECONDS_BETWEEN_LOOKS = 0.5
-MOST_LOSSES = 3  # losses of one run in a row, without a checkpoint between them, after which it counts as failed
+MAX_LOSSES = 3  # losses of one run in a row, without a checkpoint between them, after which it counts as failed
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Scheduler:
         self.waiting = list(self.runs)
         try:
             while True:
-                self.collect()
+                self.poll_jobs()
                 if self.stopping:
                     self.ask_to_stop()
                 else:
@@ -73,14 +73,14 @@ class Scheduler:
             for job in self.jobs.values():
                 job.stop()
 
-    def collect(self) -> None:
+    def poll_jobs(self) -> None:
         """Look for jobs that have ended."""
         for run, job in list(self.jobs.items()):
             if (ended := job.poll()) is not None:
                 del self.jobs[run]
-                self.conclude(run, job, ended)
+                self.handle_end(run, job, ended)
 
-    def conclude(self, run: PlannedRun, job: Job, ended: Ended) -> None:
+    def handle_end(self, run: PlannedRun, job: Job, ended: JobResult) -> None:
         """Decide what follows from the end of a job."""
         with self.failure_of(run):
             if run.is_finished:
@@ -94,15 +94,15 @@ class Scheduler:
             else:
                 self.fail(run, ended.error or "it ended before its last step")
 
-    def lose(self, run: PlannedRun, job: Job, ended: Ended) -> None:
+    def lose(self, run: PlannedRun, job: Job, ended: JobResult) -> None:
         """Try a run again that was lost or stopped by somebody else."""
         checkpoint = run.path / run_dir.CHECKPOINT
         saved = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         losses = self.losses.get(run, [])
         self.losses[run] = [*losses, saved] if losses[-1:] == [saved] else [saved]
         reason = ended.error or "it was stopped"
-        if len(self.losses[run]) >= MOST_LOSSES:
-            self.fail(run, f"it was lost {MOST_LOSSES} times without a new checkpoint: {reason}")
+        if len(self.losses[run]) >= MAX_LOSSES:
+            self.fail(run, f"it was lost {MAX_LOSSES} times without a new checkpoint: {reason}")
         else:
             self.message(f"lost {run.label} on {job.where}: {reason}; it resumes from its last checkpoint")
             self.waiting.insert(0, run)

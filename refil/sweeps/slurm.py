@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from refil.errors import RefilError
-from refil.sweeps.executor import Ended
+from refil.sweeps.executor import JobResult
 from refil.sweeps.process import Process, last_error
 
-MOST_JOBS = 256  # submitted at the same time
+MAX_JOBS = 256  # submitted at the same time
 MINUTES = 24 * 60  # time limit of a job unless the options say otherwise
 MINUTES_TO_SAVE = 3.0  # before the time limit
 SECONDS_BETWEEN_LOOKS = 5.0
@@ -43,7 +43,7 @@ class SlurmExecutor:
 
     def capacity(self) -> int:
         """Return how many jobs may be in the queue."""
-        return MOST_JOBS
+        return MAX_JOBS
 
     def start(self, path: Path, minutes: float | None, environment: dict[str, str]) -> "SlurmJob":
         """Submit a job."""
@@ -66,7 +66,7 @@ class SlurmJob:
         self.looked = time.monotonic()
         self.gone: float | None = None
 
-    def poll(self) -> Ended | None:
+    def poll(self) -> JobResult | None:
         """Return how the job ended: what it says itself, or lost if it left the queue without a word."""
         if self.job.paths.result_pickle.exists():
             return self._result()
@@ -78,7 +78,7 @@ class SlurmJob:
         elif self.gone is None:
             self.gone = time.monotonic()
         elif time.monotonic() - self.gone > SECONDS_TO_APPEAR:
-            return Ended("lost", f"{self.where} ended without a result; its log is in {self.job.paths.folder}")
+            return JobResult("lost", f"{self.where} ended without a result; its log is in {self.job.paths.folder}")
         return None
 
     def stop(self) -> None:
@@ -104,13 +104,13 @@ class SlurmJob:
             return "Invalid job id" not in asked.stderr  # otherwise the controller does not answer for a moment
         return any(state not in ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT") for state in asked.stdout.split())
 
-    def _result(self) -> Ended:
+    def _result(self) -> JobResult:
         try:
-            return Ended(*self.job.result())
+            return JobResult(*self.job.result())
         except Exception as error:  # submitit has several kinds, and its own text is long
             text = last_error(str(error).splitlines())
             how = "lost" if "not requeued" in str(error) else "failed"
-            return Ended(how, f"{text}; the log of {self.where} is in {self.job.paths.folder}")
+            return JobResult(how, f"{text}; the log of {self.where} is in {self.job.paths.folder}")
 
 
 class Training:

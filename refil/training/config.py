@@ -26,7 +26,7 @@ RENAMED = {"fold": "pack", "condense": "compact_checkpoints", "max_norm": "max_g
 
 
 @dataclass(frozen=True)
-class Choice:
+class PluginConfig:
     """A plug-in by its name, and its options; for a user's file the name of the file, and the SHA-256 of its content."""
 
     name: tyro.conf.Suppress[tyro.conf.Fixed[str]]
@@ -42,8 +42,8 @@ class Choice:
 class RunConfig:
     """Everything that determines a run."""
 
-    env: Choice
-    method: Choice
+    env: PluginConfig
+    method: PluginConfig
     algorithm: Flat[Any] = field(default_factory=ReplayConfig)
     train: Flat[TrainConfig] = field(default_factory=TrainConfig)
     output: Flat[OutputConfig] = field(default_factory=OutputConfig)
@@ -120,13 +120,13 @@ class RunConfig:
 
 def default(env: str, method: str) -> RunConfig:
     """Return the default config of an environment and a method: the paper's where the paper has them."""
-    return _default(plugins.identify(env), plugins.identify(method))
+    return _default(plugins.identify(ENVS, env), plugins.identify(METHODS, method))
 
 
 def default_like(config: RunConfig, method: str | None = None) -> RunConfig:
     """Return the default config of the same environment and the same method, or another one."""
     own = config.names()
-    return _default(own["env"], own["method"] if method is None else plugins.identify(method))
+    return _default(own["env"], own["method"] if method is None else plugins.identify(METHODS, method))
 
 
 def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
@@ -136,8 +136,8 @@ def _default(env: tuple[str, str], method: tuple[str, str]) -> RunConfig:
     env_defaults: EnvDefaults = getattr(env_module, "DEFAULTS", EnvDefaults())
     algorithm = algorithm_config(*method)
     return RunConfig(
-        Choice(env[0], env_options, env[1]),
-        Choice(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
+        PluginConfig(env[0], env_options, env[1]),
+        PluginConfig(method[0], settings.apply_defaults(method_options, env_defaults), method[1]),
         settings.apply_defaults(algorithm.Config(), env_defaults),
         *algorithm.defaults(settings.apply_defaults(TrainConfig(), env_defaults), OutputConfig()),
     )

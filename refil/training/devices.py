@@ -101,9 +101,9 @@ def _largest_divisor(number: int, most: int) -> int:
     return max(divisor for divisor in range(1, most + 1) if number % divisor == 0)
 
 
-def of(algorithm: Any, setup: Setup) -> Devices:
+def devices_for(algorithm: Any, setup: Setup) -> Devices:
     """Return the devices of a run; an environment that compiled programs cannot play is not divided."""
-    rows = 1 if is_hosted(setup.env) else algorithm.rows(setup)
+    rows = 1 if is_hosted(setup.env) else algorithm.rows_per_seed(setup)
     return Devices(setup.train.seeds, rows, setup.method.shareable)
 
 
@@ -227,15 +227,15 @@ def memory_bytes() -> int:
     return stats["bytes_limit"] if stats else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_device_memory(memory: Callable[[int, int], dict[str, int]], used: Devices) -> None:
+def check_device_memory(required_bytes: Callable[[int, int], dict[str, int]], used: Devices) -> None:
     """Raise if training does not fit into memory, and name the option to blame; a CPU would swap forever instead of failing.
 
-    `memory` returns the bytes that a number of seeds need at least on each of the devices that share them, by the option that
-    they depend on.
+    `required_bytes` returns what a number of seeds need at least on each of the devices that share them, by the option that it
+    depends on.
     """
-    needed, available = memory(used.seeds // used.by_seed, used.by_row), memory_bytes()
+    needed, available = required_bytes(used.seeds // used.by_seed, used.by_row), memory_bytes()
     if sum(needed.values()) > available:
-        one_fits = sum(memory(1, used.by_row).values()) <= available
+        one_fits = sum(required_bytes(1, used.by_row).values()) <= available
         option = "train.seeds" if one_fits else max(needed, key=lambda name: needed[name])
         size = f"{sum(needed.values()) / 1e9:,.1f} GB of memory where {available / 1e9:,.1f} GB are available"
         raise RefilError(f"training needs {size}; reduce {option}")

@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from refil.errors import RefilError
+from refil.errors import RefilError, describe
 from refil.training import devices
 from refil.types import Env
 
@@ -30,6 +31,14 @@ def episode_bytes(env: Env) -> EpisodeBytes:
     state, observation = num_bytes(first), num_bytes(jax.eval_shape(env.observe, first))
     steps = env.spec.horizon * 4 * (env.spec.agents + 1)  # actions and rewards
     return EpisodeBytes(state, observation, (env.spec.horizon + 1) * state + steps)
+
+
+def check_count(count: Any, option: str) -> None:
+    """Raise if a number of episodes is no positive integer."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise RefilError(f"{option} must be an int, not {describe(count)}")
+    if count < 1:
+        raise RefilError(f"{option} must be 1 or more, not {count}")
 
 
 def check_episodes(env: Env, count: int, option: str, recorded: bool = False) -> None:

@@ -71,7 +71,7 @@ class Trainer:
         self.config, self.run_dir, self.progress, self.loggers, self.threads = config, run, progress, loggers, threads
         setup = self.setup = config.build()
         algorithm = self.algorithm = config.algorithm_module()
-        self.devices = devices.of(algorithm, setup)
+        self.devices = devices.devices_for(algorithm, setup)
         steps = (partial(step, setup) for step in (algorithm.play, algorithm.learn))
         self.play, self.learn = self.devices.play_and_learn(setup.env, *steps)
         self.evaluate = self.devices.player(setup.env, partial(_evaluate, algorithm, setup))
@@ -134,7 +134,7 @@ class Trainer:
 
     def start(self, resume: bool, init: Any) -> Any:
         """Return a new state or the saved one, with all slow programs compiled unless nothing is left to do."""
-        devices.check_device_memory(partial(self.algorithm.memory, self.setup), self.devices)
+        devices.check_device_memory(partial(self.algorithm.required_bytes, self.setup), self.devices)
         init = initial.stored(self.run_dir.path, self.setup) if self.run_dir and not self.run_dir.has_checkpoint else init
         self.progress.phase("compiling play, learn and evaluate")
         seed = jnp.int32(self.setup.train.seed)  # an argument: runs with other seeds find the program in the cache

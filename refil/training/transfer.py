@@ -7,7 +7,7 @@ from refil import plugins, settings
 from refil.errors import RefilError
 from refil.training import config as configs
 from refil.training import contracts
-from refil.training.config import Choice, RunConfig
+from refil.training.config import PluginConfig, RunConfig
 from refil.types import Env, Spec
 
 
@@ -41,7 +41,7 @@ def sizes(spec: Spec) -> str:
     return f"{spec.features} features and {spec.actions} actions"
 
 
-def _hint(own: Env, other: Env, choice: Choice) -> str:
+def _hint(own: Env, other: Env, choice: PluginConfig) -> str:
     if own.spec.actions == other.spec.actions and _varied(own) != _varied(other):
         return "; the unit stats that vary (env.vary) must be those of training"
     return "; a team trained with env.tags 12 plays in armies of up to 12 units" if hasattr(choice.options, "tags") else ""
@@ -51,15 +51,15 @@ def _varied(env: Env) -> tuple[str, ...]:
     return getattr(env, "varied_stats", ())
 
 
-def _other(own: Choice, name: str, varied: tuple[str, ...]) -> Choice:
+def _other(own: PluginConfig, name: str, varied: tuple[str, ...]) -> PluginConfig:
     """Return another environment with those options of the first one that both have; it plays all tasks.
 
     `varied` are the unit stats that vary in the first one, by its options or as its task set says; they also vary in the other.
     """
-    found, sha256 = plugins.identify(name)
+    found, sha256 = plugins.identify(configs.ENVS, name)
     options: Any = contracts.default_options(plugins.load(configs.ENVS, found, sha256), found, ("config",))
     kept = {field.name for field in fields(options)} & {field.name for field in fields(own.options)} - {"tasks", "limit"}
     options = replace(options, **{each: getattr(own.options, each) for each in kept})
     if varied and hasattr(options, "vary"):
         options = replace(options, vary=varied)
-    return Choice(found, options, sha256)
+    return PluginConfig(found, options, sha256)

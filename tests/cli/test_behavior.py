@@ -28,7 +28,7 @@ def test_the_behavior_of_a_team_is_printed_next_to_that_of_scripts(refil, tmp_pa
     assert counts["attack an enemy that another agent attacks"]["stop"] == [0, 0]
     _, error, code = refil("behavior", run, "--scripts", "sulk")
     assert code == 2
-    assert "unknown script 'sulk'; Available: attack_move" in error
+    assert "unknown script 'sulk'; available: attack_move" in error
 
 
 def test_behavior_is_measured_in_battles_only(refil, tmp_path):

@@ -30,7 +30,7 @@ def test_the_given_task_is_played(refil, untrained_team, tmp_path):
     assert page.read_text().count(": 2s1z, ") == 3
     _, error, code = refil("watch", str(team.path), "--html", str(page), "--task", "9z")
     assert code == 2
-    assert "unknown task '9z'; Available: 3s, 2s1z, " in " ".join(error.split())
+    assert "unknown task '9z'; available: 3s, 2s1z, " in " ".join(error.split())
 
 
 def test_bad_arguments_are_refused(refil, run, tmp_path):

@@ -28,7 +28,7 @@ def test_random_actions_depend_on_the_seed_only(monkeypatch):
     one, same, other = (player.play("group_matching", seed) for seed in (0, 0, 1))
     assert one.scenes == same.scenes != other.scenes
     assert one.details is None
-    with pytest.raises(RefilError, match="unknown task 'x' of game; Available: group_matching"):
+    with pytest.raises(RefilError, match="unknown task 'x' of game; available: group_matching"):
         player.play("x", 0)
 
     def scene(env, state):

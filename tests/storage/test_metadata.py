@@ -7,11 +7,11 @@ import pytest
 
 from refil.errors import RefilError
 from refil.storage import metadata
-from refil.storage.metadata import Saved
+from refil.storage.metadata import CheckpointMetadata
 from tests.tiny_runs import small
 
 PATH = Path("run/checkpoint.safetensors")
-SAVED = Saved(small().to_json(), 1.5, 28, "0123abcd", None)
+SAVED = CheckpointMetadata(small().to_json(), 1.5, 28, "0123abcd", None)
 
 
 def test_metadata_read_back():

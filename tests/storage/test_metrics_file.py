@@ -3,7 +3,7 @@
 import pytest
 
 from refil.errors import RefilError
-from refil.storage.metadata import Saved
+from refil.storage.metadata import CheckpointMetadata
 from refil.storage.metrics_file import MetricsFile
 
 LINES = [{"seed": 0, "env_steps": steps} for steps in (1, 2)]
@@ -16,8 +16,8 @@ def metrics(tmp_path) -> MetricsFile:
     return file
 
 
-def saved(metrics: MetricsFile) -> Saved:
-    return Saved("", 0.0, metrics.size, metrics.checksum(metrics.size), None)
+def saved(metrics: MetricsFile) -> CheckpointMetadata:
+    return CheckpointMetadata("", 0.0, metrics.size, metrics.checksum(metrics.size), None)
 
 
 def test_a_missing_file_has_no_lines(tmp_path):
@@ -60,7 +60,7 @@ def test_metrics_are_not_appended_through_a_link(metrics, tmp_path):
     with pytest.raises(RefilError, match=r"cannot write .*metrics.jsonl: it is a symbolic link"):
         metrics.append(LINES)
     with pytest.raises(RefilError, match="it is a symbolic link"):
-        metrics.truncate(Saved("", 0.0, 0, None, None))
+        metrics.truncate(CheckpointMetadata("", 0.0, 0, None, None))
     assert (tmp_path / "victim").read_bytes() == before
 
 

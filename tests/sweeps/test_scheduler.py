@@ -9,13 +9,18 @@ import pytest
 
 from refil.storage import claims, run_dir
 from refil.sweeps import state
-from refil.sweeps.executor import Ended
+from refil.sweeps.executor import JobResult
 from refil.sweeps.plan import ERROR, PlannedRun
-from refil.sweeps.scheduler import MOST_LOSSES, Scheduler
+from refil.sweeps.scheduler import MAX_LOSSES, Scheduler
 from tests.sweeps import tiny_sweeps
 from tests.tiny_runs import small
 
-FINISHED, LOST, STOPPED, FAILED = Ended("finished"), Ended("lost", "gone"), Ended("stopped"), Ended("failed", "bad luck")
+FINISHED, LOST, STOPPED, FAILED = (
+    JobResult("finished"),
+    JobResult("lost", "gone"),
+    JobResult("stopped"),
+    JobResult("failed", "bad luck"),
+)
 
 
 class ScriptedJob:
@@ -82,7 +87,7 @@ def test_a_lost_run_is_tried_again_but_not_forever(tmp_path):
     assert not work.failed
     work = scheduler(tmp_path, executor := ScriptedExecutor(*[LOST] * 9), "b")
     work.work()
-    assert len(executor.jobs) == MOST_LOSSES
+    assert len(executor.jobs) == MAX_LOSSES
     assert "lost 3 times without a new checkpoint: gone" in next(iter(work.failed.values()))
 
 

@@ -61,6 +61,7 @@ def test_with_options_sorts_options_into_their_groups():
 def test_configure_adds_flags_once(monkeypatch):
     usual = os.environ["XLA_FLAGS"]
     monkeypatch.setenv("XLA_FLAGS", usual)
+    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)
     config, seen, build = small(deterministic=True), [], group_matching.build
     monkeypatch.setattr(group_matching, "build", lambda options: seen.append(os.environ["XLA_FLAGS"]) or build(options))
     for _ in range(2):

@@ -105,10 +105,10 @@ def test_what_a_seed_divides_into_is_a_minibatch_a_batch_or_its_environments(fou
     replay, on_policy = tiny_runs.small(batch=6, envs=4), tiny_streams.small(minibatches=4)
     for config, shared, whole in ((replay, 3, 4), (on_policy, 2, 4)):
         setup, algorithm = config.build(), config.algorithm_module()
-        assert devices.of(algorithm, setup).by_row == shared
+        assert devices.devices_for(algorithm, setup).by_row == shared
         method = replace(setup.method, shareable=False)
-        assert devices.of(algorithm, setup._replace(method=method)).by_row == whole
-        assert devices.of(algorithm, setup._replace(env=Hosted(setup.env))).by_row == 1
+        assert devices.devices_for(algorithm, setup._replace(method=method)).by_row == whole
+        assert devices.devices_for(algorithm, setup._replace(env=Hosted(setup.env))).by_row == 1
 
 
 def test_on_one_device_nothing_is_sharded(monkeypatch):

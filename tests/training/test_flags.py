@@ -1,12 +1,18 @@
 """Global settings of JAX and XLA."""
 
 import os
+import warnings
 
 import jax
 import pytest
 
+import refil
 from refil.training import flags
 from refil.training.flags import DETERMINISTIC, NO_FMA
+
+
+def before_jax_starts(monkeypatch):
+    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +27,7 @@ from refil.training.flags import DETERMINISTIC, NO_FMA
 def test_fma_is_disabled_once_unless_the_user_chose_an_instruction_set(monkeypatch, machine, before, after):
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setenv("XLA_FLAGS", before)
+    before_jax_starts(monkeypatch)
     flags.disable_fma()
     flags.disable_fma()
     assert os.environ["XLA_FLAGS"] == after
@@ -28,6 +35,7 @@ def test_fma_is_disabled_once_unless_the_user_chose_an_instruction_set(monkeypat
 
 def test_configure_sets_precision_and_determinism(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", NO_FMA)
+    before_jax_starts(monkeypatch)
     usual = jax.config.jax_default_matmul_precision
     try:
         flags.configure("tf32", deterministic=True)
@@ -35,3 +43,21 @@ def test_configure_sets_precision_and_determinism(monkeypatch):
         assert flags.effective()["xla_flags"].split() == sorted([NO_FMA, DETERMINISTIC])
     finally:
         jax.config.update("jax_default_matmul_precision", usual)
+
+
+def test_configure_warns_once_if_its_flags_come_too_late(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    jax.devices()  # starts JAX
+    message = "came after JAX started, so these XLA flags have no effect: .*isa=AVX .*ops=true; call it before the first array"
+    with pytest.warns(UserWarning, match=message) as found:
+        refil.configure(deterministic=True)
+    assert len(found) == 1
+    assert flags.effective()["xla_flags"] == "--xla_a=1"
+
+
+def test_configure_does_not_warn_if_the_flags_are_there(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", f"{NO_FMA} {DETERMINISTIC}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refil.configure(deterministic=True)

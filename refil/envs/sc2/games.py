@@ -26,7 +26,7 @@ class Games:
         return self._games[number]
 
     def missing(self, count: int) -> int:
-        """Return how many games there are too few."""
+        """Return how many more games are needed."""
         return max(0, count - len(self._games))
 
     def start(self, count: int) -> list[MapInfo]:

@@ -1,6 +1,6 @@
 """The StarCraft environment: tasks are pairs of armies, and one step is eight game ticks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +26,10 @@ UNROLL = 4  # ticks unrolled on a GPU, where copies between iterations cost as m
 UNITS = "refil.envs.starcraft.sim.units"
 RULES: dict[str, Rules] = {"smac": SMAC, "smaclite": SMACLITE}
 
-Task = Int[Array, "*tasks units"] | tuple[Int[Array, "*tasks units"], dict[str, Float[Array, "*tasks units"]]]
+Task = (
+    Int[Array | np.ndarray, "*tasks units"]
+    | tuple[Int[Array | np.ndarray, "*tasks units"], Mapping[str, Float[Array | np.ndarray, "*tasks units"]]]
+)
 DEFAULTS = EnvDefaults(
     steps=10_000_000,
     eval_every=50_000,
@@ -56,9 +59,8 @@ class StarCraft:
 
     @property
     def tasks(self) -> Task:
-        """The unit type in every slot of every task, and the units' multipliers where stats vary."""
-        armies = jnp.asarray(self.armies)
-        return (armies, {stat: jnp.asarray(rows) for stat, rows in self.multipliers.items()}) if self.multipliers else armies
+        """The unit type in every slot of every task, and the units' multipliers where stats vary: NumPy arrays."""
+        return (self.armies, self.multipliers) if self.multipliers else self.armies
 
     @property
     def varied_stats(self) -> tuple[str, ...]:
@@ -84,7 +86,7 @@ class StarCraft:
 
     def reset(self, task: Task, key: PRNGKeyArray) -> State:
         """Return the initial state of a battle between the armies of a task."""
-        unit_type, multipliers = task if isinstance(task, tuple) else (task, {})
+        unit_type, multipliers = jax.tree.map(jnp.asarray, task if isinstance(task, tuple) else (task, {}))
         return spawn.spawn(unit_type, key, self.game, multipliers)
 
     def step(self, state: State, actions: Int[Array, " agents"], key: PRNGKeyArray) -> tuple[State, Outcome]:
@@ -199,7 +201,7 @@ def unit_table(pairs: list[tuple[Army, Army]], profile: str) -> UnitTable:
     if unknown := sorted(letters - names_by_letter.keys()):
         choices = ", ".join(f"{letter} ({name})" for letter, name in sorted(names_by_letter.items()))
         hint = _hint(unknown[0], names_by_letter)
-        raise RefilError(f"no unit type has the letter {', '.join(unknown)}; {hint}Available: {choices}")
+        raise RefilError(f"no unit type has the letter {', '.join(unknown)}; {hint}{choices}")
     names = sorted((names_by_letter[letter] for letter in letters), key=lambda name: modules[name].UNIT.type_id)
     units = [modules[name].UNIT if profile == "smac" else modules[name].SMACLITE for name in names]
     if missing := [name for name, unit in zip(names, units, strict=True) if unit is None]:
@@ -211,7 +213,7 @@ def _hint(unknown: str, names_by_letter: dict[str, str]) -> str:
     letters = {letter: letter for letter in names_by_letter} | {name: letter for letter, name in names_by_letter.items()}
     close = closest(unknown, letters)
     how = "armies are numbers and letters, such as 5m for five Marines; " if len(unknown) > 2 else ""
-    return how + (f"did you mean {letters[close]!r}? " if close else "")
+    return how + (f"did you mean {letters[close]!r}? Available: " if close else "available: ")
 
 
 def _slots(pair: tuple[Army, Army], sizes: list[int], table: UnitTable) -> list[int]:

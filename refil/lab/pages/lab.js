@@ -1,4 +1,5 @@
-// The lab itself: who commands, playing, opening and saving, modes and keys.
+// The lab itself: who commands, modes, opening and saving, and what the controls do.
+
 
 /** Show a sentence under the controls; returns false, so that it can end what failed. */
 function tell(words = "", kind = "") {
@@ -91,62 +92,6 @@ function setTab(tab) {
   else setMode("blank");
 }
 
-/** Play what is chosen, from the same seed or from another one. */
-async function play() {
-  if (lab.busy || !at("seed-form").reportValidity()) return;
-  if (!at("same-seed").checked) at("seed").value = Math.floor(Math.random() * 1e6);
-  const seed = Number(at("seed").value), tab = lab.tab;
-  const asked = tab === "battle" ? { units: structuredClone(lab.units), allies: at("allies").value, enemies: at("enemies").value, seed }
-    : { player: at("player").value, task: at("task").value, seed };
-  remember();
-  lab.busy = at("run").disabled = true;
-  tell(lab.runs[tab].length ? "Playing…" : "Playing; the first run compiles for some seconds…", "busy");
-  const slow = setTimeout(() => tell("Compiling for this choice; the next runs take less than a second…", "busy"), 1500), since = performance.now();
-  try {
-    const run = { asked, ...(await ask(tab, asked)) };
-    lab.runs[tab].unshift(run);
-    lab.runs[tab].splice(8);
-    tell(`${describeRun(run)} It took ${((performance.now() - since) / 1000).toFixed(1)} s.`);
-    if (lab.tab === tab) showRuns(0, true);
-    if (run.has_teams) inspectTeams(run);
-  } catch (error) {
-    tell(error.message, "error");
-  } finally {
-    clearTimeout(slow);
-    lab.busy = at("run").disabled = false;
-  }
-}
-
-/** Add what the teams saw and expected, which takes longer to compute than the battle. */
-async function inspectTeams(run) {
-  try {
-    run.clip.details = (await ask("inspect", { number: run.number })).details;
-    if (panes.some(pane => pane.clip === run.clip)) change({});
-  } catch (error) {
-    tell(error.message, "error");
-  }
-}
-
-function describeRun({ summary, asked }) {
-  if (!summary.ally) return `${asked.task}: ${summary.won ? "won" : "not won"} after ${summary.steps} steps, return ${summary.return}, seed ${asked.seed}.`;
-  const sides = ["ally", "enemy"].map(team => `${SIDE_NAMES[team]} ${share(summary[team].left, summary[team].units)} units, ${percent(summary[team].health)} health`);
-  return `${sentence(summary.winner).slice(0, -1)} after ${summary.steps} steps. Left: ${sides.join("; ")}. Seed ${asked.seed}.`;
-}
-
-/** Show the runs of this page, newest first, each alone or next to the one before. */
-function showRuns(number, start = false) {
-  const runs = lab.runs[lab.tab], pairs = runs.map((run, each) => (lab.compare && runs[each + 1] ? [run.clip, runs[each + 1].clip] : [run.clip]));
-  setMode("watch");
-  load({ ...content, labels: pairs.some(pair => pair.length > 1) ? ["this run", "run before"] : [], episodes: pairs });
-  choose(number);
-  if (start) setPlaying(true);
-}
-
-document.addEventListener("episode", ({ detail }) => {
-  const runs = lab.runs[lab.tab];
-  if (runs[detail]) fillResult(runs[detail], runs[detail + 1]);
-});
-
 function save() {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([fileText()], { type: "application/json" }));
@@ -167,49 +112,6 @@ async function openFile(file) {
     tell(error.message, "error");
   }
 }
-
-function nudge(x, y, fine) {
-  const unit = lab.units[lab.selected], step = fine ? 0.05 : 0.5;
-  if (unit) edit(() => moveTo(lab.selected, unit.x + x * step, unit.y + y * step));
-}
-
-const EDIT_KEYS = {
-  ArrowRight: event => nudge(1, 0, event.shiftKey), ArrowLeft: event => nudge(-1, 0, event.shiftKey),
-  ArrowUp: event => nudge(0, 1, event.shiftKey), ArrowDown: event => nudge(0, -1, event.shiftKey),
-  Delete: removeUnit, Backspace: removeUnit, d: duplicate, x: changeSides,
-  Escape: () => { lab.selected = -1; refresh(); },
-  e: () => { if (lab.runs[lab.tab].length) showRuns(0); },
-  Enter: play,
-};
-
-document.addEventListener("keydown", event => {
-  const { target, key } = event, typing = target.matches("input:not([type=range]), select"), composing = document.body.dataset.mode !== "watch";
-  const name = key.length === 1 ? key.toLowerCase() : key, control = event.ctrlKey || event.metaKey;
-  if (control && name === "s" && lab.tab === "battle") { event.preventDefault(); if (lab.units.length) save(); return; }
-  if (typing) { event.stopImmediatePropagation(); return; }
-  if (!composing) {
-    if (control || (name !== "e" && name !== "Enter") || (name === "Enter" && target.matches("button"))) return;
-    event.preventDefault();
-    if (name === "Enter") play();
-    else if (lab.tab === "battle") setMode("compose");
-    return;
-  }
-  event.stopImmediatePropagation();
-  if (lab.tab !== "battle") { if (name === "Enter" && !target.matches("button")) play(); return; }
-  if (control && name === "z") { event.preventDefault(); (event.shiftKey ? redo : undo)(); return; }
-  if (name === "Tab" && target === map && lab.units.length) {
-    const next = lab.selected + (event.shiftKey ? -1 : 1);
-    if (next < 0 || next >= lab.units.length) return;  // leave the map
-    event.preventDefault();
-    lab.selected = next;
-    refresh();
-    return;
-  }
-  const act = EDIT_KEYS[name];
-  if (!act || control || event.altKey || target.type === "range" || (name === "Enter" && target.matches("button"))) return;
-  event.preventDefault();
-  act(event);
-}, true);
 
 const undo = () => travel(lab.past, lab.future), redo = () => travel(lab.future, lab.past);
 at("undo").onclick = undo;

@@ -19,18 +19,26 @@ SIZES = ("agents", "entities", "features", "actions", "horizon")
 LARGEST_HORIZON = 10**6
 
 
-def check_env(env: Any, name: str) -> None:
-    """Raise if an environment breaks its contract (`refil.types.Env`); nothing is computed."""
+def check_env(env: Any, name: str, traced: bool = True) -> None:
+    """Raise if an environment breaks its contract (`refil.types.Env`); nothing is computed.
+
+    Tracing finds what the functions return; the simulator then asks for the device, which starts JAX's backend.
+    """
     _check_members(env, name)
     _check_spec(env.spec, name)
     _check_tasks(env, name)
+    if traced:
+        _check_functions(env, name)
+    _check_names(env, name)
+
+
+def _check_functions(env: Env, name: str) -> None:
     task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf)[1:], jnp.result_type(leaf)), env.tasks)
     state = trace(f"{name}: reset()", env.reset, task, key_shape())
     if not jax.tree.leaves(state):
         raise RefilError(f"{name}: reset() returned {kind(state)}; a state is any pytree that holds arrays")
     _check_observation(env, trace(f"{name}: observe()", env.observe, state), name)
     _check_step(env, state, name)
-    _check_names(env, name)
 
 
 def _check_members(env: Any, name: str) -> None:
@@ -68,7 +76,7 @@ def _check_tasks(env: Env, name: str) -> None:
     _check_unique(names, f"{name}: task_names")
     for leaf in jax.tree.leaves(env.tasks):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not leaf.shape:
-            raise RefilError(f"{name}: tasks holds {kind(leaf)}; it must hold arrays with a row per task, as jnp.array([2, 3])")
+            raise RefilError(f"{name}: tasks holds {kind(leaf)}; it must hold arrays with a row per task, as np.array([2, 3])")
         if len(leaf) != len(names):
             raise RefilError(f"{name}: tasks has {len(leaf)} rows, task_names has {len(names)}")
 

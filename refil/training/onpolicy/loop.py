@@ -125,12 +125,12 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     return {"epsilon": epsilon(setup, state.counters), "learning_rate": rate, "train_win_rate": win_rate}
 
 
-def rows(setup: Setup) -> int:
+def rows_per_seed(setup: Setup) -> int:
     """Return the number that devices sharing a seed must divide: rows of a minibatch, or environments where they only play."""
     return setup.train.envs // (setup.algorithm.minibatches if setup.method.shareable else 1)
 
 
-def memory(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
+def required_bytes(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
     """Return the bytes that a device needs at least for this many seeds, by the option that they depend on.
 
     Nothing is compiled. The rollout is whole on each of the devices that share the seeds.

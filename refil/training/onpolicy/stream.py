@@ -88,7 +88,7 @@ def new_episodes(setup: Setup, win_rates: Float[Array, "seeds tasks"], keys: Key
 def _env_keys(setup: Setup, number: int, keys: Key[Array, " seeds"]) -> Key[Array, "number seeds envs"]:
     """Return this number of keys for every environment; on devices that share seeds, for those that a device plays in."""
     found = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, (number, setup.train.envs)))(keys), 1, 0)
-    shared = shards.here.get()
+    shared = shards.current.get()
     return shared.own(found, axis=2) if shared else found
 
 
@@ -96,7 +96,7 @@ def rollout(
     setup: Setup, models: Any, epsilon: Float[Array, " seeds"], stream: Stream, keys: Key[Array, " seeds"]
 ) -> tuple[Stream, EpisodeBatch, Int[Array, " seeds"]]:
     """Make `algorithm.rollout` steps in every environment; return the stream, the batch, and how many episodes ended."""
-    shared, envs = shards.here.get(), setup.train.envs
+    shared, envs = shards.current.get(), setup.train.envs
     stream = _over_envs(shared.own, stream) if shared else stream
     length, chunk = setup.algorithm.rollout, min(setup.algorithm.rollout, setup.algorithm.reset_every)
     chunk_keys = jnp.swapaxes(jax.vmap(lambda key: jax.random.split(key, (length // chunk, 1 + chunk)))(keys), 0, 1)

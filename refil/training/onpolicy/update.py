@@ -18,7 +18,7 @@ from refil.training.onpolicy.config import OnPolicyConfig
 from refil.training.setup import Setup
 from refil.types import EpisodeBatch
 
-MOST_TOGETHER = 4  # minibatches whose values are computed at once: they take no more memory than the gradient of one
+MAX_TOGETHER = 4  # minibatches whose values are computed at once: they take no more memory than the gradient of one
 Metrics = dict[str, Float[Array, "..."]]
 
 
@@ -63,7 +63,7 @@ def learn(
     setup: Setup, learner: LearnerState, batch: EpisodeBatch, progress: Float[Array, ""], key: PRNGKeyArray
 ) -> tuple[LearnerState, Metrics]:
     """Make all updates from one rollout; return the sums of their metrics. Devices may share every minibatch."""
-    config, envs, shared = setup.algorithm, setup.train.envs, shards.here.get()
+    config, envs, shared = setup.algorithm, setup.train.envs, shards.current.get()
     rate = learning_rate(config, progress)
     targets = frozen_targets(setup, learner, batch)
     orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, config.epochs))
@@ -90,7 +90,7 @@ def update(
     differentiated = jax.value_and_grad(partial(loss, setup), has_aux=True)
     (value, metrics), gradient = differentiated(learner.model, batch, targets)
     gradient, metrics = learner.layout.ravel(gradient), metrics | {"loss": value}
-    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.here.get()) else (gradient, metrics)
+    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.current.get()) else (gradient, metrics)
     changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
     metrics |= {"gradient_norm": optax.tree.norm(gradient)}
     parameters = optax.apply_updates(learner.parameters, optax.tree.scale(-rate, changes))
@@ -122,10 +122,10 @@ def frozen_targets(setup: Setup, learner: LearnerState, batch: EpisodeBatch) -> 
         return None
     model = cast(setup, network[setup.algorithm.targets]())
     minibatches = setup.algorithm.minibatches
-    together = max(count for count in range(1, MOST_TOGETHER + 1) if minibatches % count == 0)
+    together = max(count for count in range(1, MAX_TOGETHER + 1) if minibatches % count == 0)
     rows = jnp.arange(setup.train.envs).reshape(minibatches // together, -1)
     greedy_values = partial(jax.lax.map, lambda part: setup.method.greedy_values(model, take_rows(batch, part)))
-    values = shared.divide(greedy_values, 1, rows) if (shared := shards.here.get()) else greedy_values(rows)
+    values = shared.divide(greedy_values, 1, rows) if (shared := shards.current.get()) else greedy_values(rows)
     return lambda_targets(setup, batch, values.reshape(-1, values.shape[-1]))
 
 

@@ -1,8 +1,8 @@
 """The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
-The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `rows`, `memory`,
-`rollout_shapes` and `compressor`. Everything a seed does depends only on its own state and number: a seed trained alone equals
-the same seed in a batch, and a saved state continues bit-identically.
+The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `rows_per_seed`,
+`required_bytes`, `rollout_shapes` and `compressor`. Everything a seed does depends only on its own state and number: a seed
+trained alone equals the same seed in a batch, and a saved state continues bit-identically.
 """
 
 import math
@@ -123,12 +123,12 @@ def scalars(setup: Setup, state: TrainState) -> dict[str, Float[Array, " seeds"]
     return {"epsilon": epsilon(setup, state.counters)}
 
 
-def rows(setup: Setup) -> int:
+def rows_per_seed(setup: Setup) -> int:
     """Return the number that devices sharing a seed must divide: episodes of a batch, or environments where they only play."""
     return setup.algorithm.batch if setup.method.shareable else setup.train.envs
 
 
-def memory(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
+def required_bytes(setup: Setup, seeds: int, shared_by: int = 1) -> dict[str, int]:
     """Return the bytes that a device needs at least for this many seeds, by the option that they depend on.
 
     Nothing is compiled. The replay buffer is whole on each of the devices that share the seeds.

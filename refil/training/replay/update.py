@@ -82,7 +82,7 @@ def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNG
 
     (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(learner.model)
     gradient, metrics = learner.layout.ravel(gradient) if learner.layout else gradient, metrics | {"loss": value}
-    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.here.get()) else (gradient, metrics)
+    gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.current.get()) else (gradient, metrics)
     metrics |= {"gradient_norm": optax.tree.norm(gradient)}
     return gradient, {name: jnp.asarray(number).astype(jnp.float32) for name, number in metrics.items()}
 
@@ -149,7 +149,7 @@ def update_chunk(
     ready: Bool[Array, " seeds"],
 ) -> tuple[LearnerState, Metrics]:
     """Sample the batches of a few updates, choose the packed size of each, and make the updates; devices may share batches."""
-    shared = shards.here.get()
+    shared = shards.current.get()
     sample = jax.vmap(jax.vmap(buffer.sample_indices, in_axes=(None, None, 0)), in_axes=(0, None, 0))
     slots = sample(replay, setup.algorithm.batch, keys[:, :, 0])
     slots = shared.own(slots, axis=2) if shared and shared.share_batches else slots
@@ -204,7 +204,7 @@ def update_step(
 
 
 def _sizes(setup: Setup) -> tuple[PackSize, ...]:
-    shared, batch = shards.here.get(), setup.algorithm.batch
+    shared, batch = shards.current.get(), setup.algorithm.batch
     batch = batch // shared.count if shared and shared.share_batches else batch
     return buffer.pack_sizes(batch, setup.env.spec.horizon, setup.algorithm.pack)
 
@@ -237,7 +237,7 @@ def seed_gradients(
 
 def _renumber(batch: EpisodeBatch) -> EpisodeBatch:
     """Return a batch whose episodes have their numbers in the batch that devices share, on which random numbers depend."""
-    shared = shards.here.get()
+    shared = shards.current.get()
     if not shared or not shared.share_batches:
         return batch
     ids = batch.episode_id + shared.index * batch.num_episodes

@@ -80,7 +80,7 @@ def test_sizes_that_contradict_each_other_are_refused():
 
 
 def test_memory_is_needed_for_long_rollouts_as_well_as_for_many_environments():
-    needed, longer, more = (loop.memory(small(**each).build(), 1) for each in ({}, {"rollout": 600}, {"envs": 800}))
+    needed, longer, more = (loop.required_bytes(small(**each).build(), 1) for each in ({}, {"rollout": 600}, {"envs": 800}))
     name = "train.envs or algorithm.rollout"
     assert more[name] == 100 * needed[name]
     assert longer[name] > 50 * needed[name]

@@ -118,7 +118,7 @@ def test_epsilon_falls_linearly_to_its_final_value(programs):
 def test_the_estimate_of_memory_is_that_of_the_state_where_both_count():
     config = small(seeds=3, buffer=100)
     setup = config.build()
-    state, needed = jax.eval_shape(partial(loop.init, setup)), loop.memory(setup, 3)
+    state, needed = jax.eval_shape(partial(loop.init, setup)), loop.required_bytes(setup, 3)
 
     def num_bytes(tree) -> int:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
@@ -126,5 +126,5 @@ def test_the_estimate_of_memory_is_that_of_the_state_where_both_count():
     assert 0.9 < needed["algorithm.buffer"] / num_bytes(state.replay) <= 1
     assert needed["the size of the networks"] == num_bytes(state.learner)
     doubled = small(seeds=3, buffer=100, envs=4, batch=10, eval_episodes=8)
-    larger = loop.memory(doubled.build(), 3)
+    larger = loop.required_bytes(doubled.build(), 3)
     assert all(larger[name] == 2 * needed[name] for name in ("train.envs", "algorithm.batch", "train.eval_episodes"))

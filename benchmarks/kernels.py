@@ -104,7 +104,8 @@ def battles_case(battles: int, dtype: Any) -> tuple[Callable[..., Any], tuple[An
 
     @jax.jit
     def begin(keys: jax.Array) -> Any:
-        state = jax.vmap(lambda task, key: env.reset(env.tasks[task], key))(jnp.arange(battles) % len(env.tasks), keys)
+        tasks = jnp.asarray(env.tasks)[jnp.arange(battles) % len(env.tasks)]
+        state = jax.vmap(env.reset)(tasks, keys)
         return jax.lax.fori_loop(0, 12, lambda _, now: jax.vmap(step)(now, keys), state)
 
     keys = jax.random.split(jax.random.key(0), battles)

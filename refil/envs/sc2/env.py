@@ -18,7 +18,7 @@ from refil.envs.sc2.games import Games, Launch
 from refil.envs.sc2.records import RACES, Race
 from refil.envs.starcraft import config as simulator
 from refil.envs.starcraft import env as starcraft_env
-from refil.envs.starcraft.env import StarCraft
+from refil.envs.starcraft.env import StarCraft, Task
 from refil.envs.starcraft.scenarios import Scenario
 from refil.envs.starcraft.sim.state import State
 from refil.errors import RefilError
@@ -53,7 +53,7 @@ class StarCraft2(EnvWrapper):
         install.protocol()
         self.games.launch(0)
 
-    def reset(self, task: Int[Array, " units"], key: PRNGKeyArray) -> State:
+    def reset(self, task: Task, key: PRNGKeyArray) -> State:
         """Return the shapes of a first state while tracing, and raise otherwise."""
         return _only_shapes(self.env.reset, task, key)
 

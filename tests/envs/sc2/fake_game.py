@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from refil.envs.sc2 import install
+from refil.envs.sc2 import install, launcher
 from refil.envs.sc2.client import GameClient, Timeouts
 from refil.envs.sc2.install import Installation
 from refil.envs.sc2.peer import installation
@@ -80,5 +80,14 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def own_children() -> list[int]:
-    return descendants(os.getpid())
+def own_games() -> list[int]:
+    """The launchers that this process started and what they started; not, say, a browser that other tests keep open."""
+    children = [pid for pid in descendants(os.getpid()) if _is_launcher(pid) or not runs(pid)]
+    return children + [pid for child in children for pid in descendants(child)]
+
+
+def _is_launcher(pid: int) -> bool:
+    try:
+        return launcher.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False

@@ -41,7 +41,7 @@ from tests.envs.sc2.fake_game import (
     executable,
     installed,
     marines,
-    own_children,
+    own_games,
     runs,
     wait_until,
 )
@@ -151,7 +151,7 @@ def test_a_crash_loses_a_battle_and_the_next_reset_launches_the_game_again(peer,
 
 def test_a_killed_process_is_reported_with_its_exit_code(game):
     game.reset(MARINES)
-    os.kill(own_children()[-1], signal.SIGKILL)
+    os.kill(own_games()[-1], signal.SIGKILL)
     with pytest.raises(GameCrashedError, match="ended with exit code -9 during the request"):
         game.step([], 8)
     assert len(game.reset(MARINES)) == 3
@@ -161,7 +161,7 @@ def test_a_game_that_hangs_is_killed_and_replaced(peer, tmp_path):
     game = client(tmp_path, peer)
     game.reset(MARINES)
     game.timeouts = Timeouts(request=0.5)
-    first = own_children()
+    first = own_games()
     peer.faults.add(Fault("hang", "observation", game=peer.sessions[-1].number))
     with pytest.raises(GameTimeoutError, match=r"did not answer the request observation within 0.5 s"):
         game.step([], 8)
@@ -193,7 +193,7 @@ def test_a_reset_gives_up_after_three_launches(peer, game):
     with pytest.raises(GameRefusedError, match="refused the request create_game"):
         game.reset(MARINES)
     assert game.launches == 3
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())
 
 
 def test_a_game_that_ended_is_replaced(peer, game):
@@ -298,14 +298,14 @@ def test_games_start_and_play_in_parallel(peer, tmp_path):
         list(pool.map(GameClient.close, games))
     assert [len(units) for units in started] == [3] * 4
     assert [units.tick - first.tick for first, units in zip(started, after, strict=True)] == [8] * 4
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())
 
 
 def test_closing_a_game_twice_is_fine_and_leaves_no_process(game):
     game.reset(MARINES)
     game.close()
     game.close()
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())
     assert len(game.reset(MARINES)) == 3
 
 
@@ -322,8 +322,8 @@ def test_games_die_with_a_client_that_is_killed(peer, tmp_path):
 
 
 def test_a_game_that_never_starts_is_reported_and_leaves_nothing(tmp_path):
-    game = GameClient(executable(tmp_path, "sys.exit('licence expired')"))
-    with pytest.raises(GameCrashedError, match="licence expired"):
+    game = GameClient(executable(tmp_path, "sys.exit('license expired')"))
+    with pytest.raises(GameCrashedError, match="license expired"):
         game.start()
     assert game.launches == 3
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())

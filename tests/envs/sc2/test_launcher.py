@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 from refil.envs.sc2.process import GameProcess
-from tests.envs.sc2.fake_game import descendants, executable, own_children, runs, wait_until
+from tests.envs.sc2.fake_game import descendants, executable, own_games, runs, wait_until
 
 WITH_CHILD = "import subprocess; child = subprocess.Popen(['sleep', '1000']); child.wait()"
 STARTER = """
@@ -21,9 +22,9 @@ time.sleep(1000)
 """
 
 
-def started(pid: int, processes: int) -> list[int]:
-    assert wait_until(lambda: len(descendants(pid)) >= processes)
-    return descendants(pid)
+def started(found: Callable[[], list[int]], processes: int) -> list[int]:
+    assert wait_until(lambda: len(found()) >= processes)
+    return found()
 
 
 def test_games_and_what_they_started_die_with_a_parent_that_is_killed(tmp_path):
@@ -31,7 +32,7 @@ def test_games_and_what_they_started_die_with_a_parent_that_is_killed(tmp_path):
     command = [sys.executable, "-c", STARTER, str(game.executable)]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     folders = parent.stdout.readline().split()
-    pids = started(parent.pid, 6)  # a launcher, a game and its child, twice
+    pids = started(lambda: descendants(parent.pid), 6)  # a launcher, a game and its child, twice
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     assert wait_until(lambda: not any(runs(pid) for pid in pids))
@@ -41,7 +42,7 @@ def test_games_and_what_they_started_die_with_a_parent_that_is_killed(tmp_path):
 
 def test_a_game_dies_with_a_launcher_that_is_killed(tmp_path):
     process = GameProcess(executable(tmp_path, "time.sleep(1000)"))
-    launcher, game = started(os.getpid(), 2)[-2:]
+    launcher, game = started(own_games, 2)
     os.kill(launcher, signal.SIGKILL)
     assert wait_until(lambda: not runs(game))
     assert process.exit_code(5.0) == -9
@@ -55,7 +56,7 @@ def test_a_game_does_not_die_with_the_thread_that_started_it(tmp_path):
     thread = threading.Thread(target=lambda: processes.append(GameProcess(game)))
     thread.start()
     thread.join()
-    started(os.getpid(), 2)
+    started(own_games, 2)
     assert processes[0].exit_code(1.0) is None
     processes[0].end()
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())

@@ -4,7 +4,7 @@ import socket
 
 from refil.envs.sc2 import process
 from refil.envs.sc2.process import GameProcess
-from tests.envs.sc2.fake_game import executable, own_children, wait_until
+from tests.envs.sc2.fake_game import executable, own_games, wait_until
 
 
 def test_the_command_line_is_that_of_a_headless_game(tmp_path):
@@ -18,11 +18,11 @@ def test_the_command_line_is_that_of_a_headless_game(tmp_path):
 
 def test_the_exit_code_and_the_last_lines_of_a_game_that_ended_are_known(tmp_path):
     game = GameProcess(
-        executable(tmp_path, "[print(line) for line in range(9)]; print('no licence', file=sys.stderr); sys.exit(3)")
+        executable(tmp_path, "[print(line) for line in range(9)]; print('no license', file=sys.stderr); sys.exit(3)")
     )
     assert game.exit_code(20.0) == 3
     assert game.exit_code() == 3
-    assert "no licence" in game.last_lines()
+    assert "no license" in game.last_lines()
     game.end()
     assert not game.folder.exists()
 
@@ -39,7 +39,7 @@ def test_an_executable_that_cannot_run_is_reported(tmp_path):
 def test_ending_a_game_leaves_no_process(tmp_path):
     game = GameProcess(executable(tmp_path, "time.sleep(1000)"))
     game.end()
-    assert wait_until(lambda: not own_children())
+    assert wait_until(lambda: not own_games())
     assert not game.folder.exists()
 
 

@@ -198,8 +198,8 @@ def _task_claims(short: Curves) -> Iterator[str]:
     yield _row("4.2, Fig. 5 top right", claim, *_ranked(short), command, SHORT)
     players = ("refil", "attack_move", "random", "stop")
     keep = _behavior("3_8csz", "keep away from splash damage (melee)", players)
-    text = f"Zealots keep away from Colossi: {keep} (REFIL: 1 seed, 10M steps, 100 battles). Who acts at random or not at all"
-    text += " keeps away more often, so that this says little"
+    text = f"Zealots keep away from Colossi: {keep} (REFIL: 1 seed, 10M steps, 100 battles). Players that act at random or not"
+    text += " at all keep away more often, so this says little"
     claim = "Zealots hang back on 3-8csz, then meet the enemy's Zealots"
     verdict = "cannot be told; [one example](#figure-5-left)"
     command = "refil report figure_5_battle --out results/starcraft/ten_million"

@@ -26,6 +26,8 @@ FOREIGN |= {"--commit", "--cpu-time", "--rounds", "--env.reward-scale"}  # of be
 FOREIGN |= {"--rm", "--gpus", "--time", "--no-cache-dir", "--create-home"}  # of Docker and of commands in its images
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SITE = ROOT / "mkdocs.yml"
+WIDTH = 132  # longest line of prose
+MARKDOWN = [*ROOT.glob("*.md"), *(page for folder in ("docs", "results") for page in (ROOT / folder).rglob("*.md"))]
 
 
 def text_of(page: Path) -> str:
@@ -88,6 +90,13 @@ def test_code_blocks_in_the_documents_can_be_read(page):
                         resolve(f"{node.module}.{alias.name}")
                 if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("refil."):
                     resolve(ast.unparse(node.func))
+
+
+@pytest.mark.parametrize("page", sorted(MARKDOWN), ids=lambda path: str(path.relative_to(ROOT)))
+def test_prose_is_wrapped(page):
+    """Tables, headings, and code, which is fenced or indented, may have longer lines."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL).splitlines()
+    assert not [line for line in prose if len(line) > WIDTH and not line.startswith(("|", "#", "    "))]
 
 
 def test_every_page_is_in_the_navigation_of_the_site():

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil import stats, teams
+from refil import plugins, stats, teams
 from refil.environment import Environment
 from refil.errors import RefilError, describe, list_choices
 from refil.hardware import Kernels
@@ -69,8 +69,8 @@ class Run:
 
 
 def train(
-    env: str,
-    method: str = "refil",
+    env: str | Path,
+    method: str | Path = "refil",
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -83,10 +83,14 @@ def train(
 ) -> Run:
     """Train a method on an environment and return its metrics and teams.
 
-    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). With `out` the run is saved in that
-    folder and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of metrics. `init` is a
-    trained team to start from. Training works outside the main thread.
+    `options` are those of `refil train` (`steps=20_000, seeds=5, envs=128, lr=1e-3`, ...). `env_options` and `method_options`
+    are dictionaries of what `refil train ENV --method NAME --help` lists as `--env.NAME` and `--method.NAME`. With `out` the
+    run is saved in that folder and `resume=True` continues it; otherwise nothing is written. `callback` gets every line of
+    metrics. `should_stop()` is asked between iterations; if it returns true, training saves and ends. `init` is a trained team
+    to start from. Training works outside the main thread.
     """
+    env, method = plugins.as_name(env), plugins.as_name(method)
+    _check_options(env_options=env_options, method_options=method_options)
     config = run_config.default(env, method).with_options(env_options, method_options, **options)
     if init is not None:
         _check_team("init", init)
@@ -127,6 +131,13 @@ def load(name: str | Path, seed: int | None = None, *, trust: bool = False) -> T
     if not isinstance(name, str | Path):
         raise RefilError(f"the name of a team must be a string, not {describe(name)}; {list_choices('', teams.names())}")
     return teams.load_any(name, seed, trust)
+
+
+def _check_options(**given: object) -> None:
+    """Raise if an argument is no dictionary of options."""
+    for name, value in given.items():
+        if not isinstance(value, dict | None):
+            raise RefilError(f"{name} must be a dictionary of options, not {describe(value)}")
 
 
 def _check_team(name: str, value: object) -> None:

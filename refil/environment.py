@@ -1,6 +1,7 @@
 """Environments to step by hand, for `refil.make`."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -112,13 +113,14 @@ class Environment:
         return jax.tree.map(lambda leaf: leaf[0, 0], observe_batch(self.core, *batched))
 
 
-def make(env: str, *, mask_dead: bool = False, **options: Any) -> Environment:
+def make(env: str | Path, *, mask_dead: bool = False, **options: Any) -> Environment:
     """Build an environment: a name from `refil list`, any two armies such as "3s5z_vs_3s6z", or the path of a Python file.
 
     `options` are those of the environment (`refil train ENV --help` lists them as `--env.NAME`).
     """
-    module = plugins.load(ENVS, env)
-    defaults = contracts.default_options(module, env, ("config",))
-    core = contracts.build(module, env, settings.from_json(defaults, options, ("env",)))
-    contracts.check_env(core, env, traced=contracts.is_user_file(env))  # tests trace the package's own
-    return Environment(MaskDead(core) if mask_dead else core, env)
+    name = plugins.as_name(env)
+    module = plugins.load(ENVS, name)
+    defaults = contracts.default_options(module, name, ("config",))
+    core = contracts.build(module, name, settings.from_json(defaults, options, ("env",)))
+    contracts.check_env(core, name, traced=contracts.is_user_file(name))  # tests trace the package's own
+    return Environment(MaskDead(core) if mask_dead else core, name)

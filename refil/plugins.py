@@ -46,6 +46,11 @@ def load(package: str, name: str, sha256: str = "") -> Any:
     return importlib.import_module(f"{package}.{name}")
 
 
+def as_name(name: str | Path) -> str:
+    """Return the path of a plug-in's file as a string, and anything else as it is."""
+    return str(name) if isinstance(name, Path) else name
+
+
 def _check_name(package: str, name: object) -> None:
     if not isinstance(name, str):
         what = f"the name of the {_kind(package)} must be a string, not {describe(name)}"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 
 import tyro
 
-from refil.errors import RefilError
+from refil.errors import RefilError, list_choices
 
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ def from_json(default: T, values: Any, path: tuple[str, ...] = ()) -> T:
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}  # type: ignore[arg-type] (T is a dataclass)
     for name in values:
         if name not in fields:
-            raise RefilError(f"{where} has no option {name!r}; available: {', '.join(sorted(fields))}")
+            raise RefilError(f"{where} has no option {name!r}; {list_choices(name, sorted(fields))}")
     hints = get_type_hints(type(default))
     parsed = {name: coerce(fields[name], value, (*path, name), hints[name]) for name, value in values.items()}
     settings = dataclasses.replace(default, **parsed)  # type: ignore[type-var] (T is a dataclass)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -40,6 +41,15 @@ def run(tmp_path_factory):
 def test_importing_refil_imports_neither_jax_nor_numpy():
     code = "import refil, sys; assert not {'jax', 'numpy', 'tyro'} & set(sys.modules); refil.make; assert 'jax' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_refil_lists_its_public_names():
+    assert dir(refil) == sorted(["__version__", *refil.__all__])
+
+
+def test_a_path_names_a_file_like_a_string():
+    path = Path(EXAMPLES) / "beacon.py"
+    assert refil.make(path).name == str(path)
 
 
 def test_a_run_has_metrics_and_a_team_per_seed(run):

@@ -15,7 +15,10 @@ CASES = {  # calls, and what their errors say
     "refil.make('group_matching', cells='many')": r"^env.cells should be of type int, not \"many\"$",
     "refil.train(env)": rf"^the name of the environment must be a string, not an Environment; {ENV}",
     "refil.train('3m', method=3)": "^the name of the method must be a string, not 3; available: iql_attention, ",
-    "refil.train('3m', env_options=3)": "^env should be a dictionary, not 3$",
+    "refil.train('3m', env_options=3)": "^env_options must be a dictionary of options, not 3$",
+    "refil.train('3m', method_options=['size'])": "^method_options must be a dictionary of options, not a list$",
+    "refil.make(pathlib.Path('my_env.py'))": "^there is no file .*/my_env.py$",
+    "refil.train('3m', pathlib.Path('folder') / 'mine.py')": "^there is no file .*/folder/mine.py$",
     "refil.train('3m', init='3-8sz')": "^init must be a Team, not '3-8sz'; refil.load returns that of a run.*3-8sz",
     "refil.load(3)": "^the name of a team must be a string, not 3; available: .*3-8sz",
     "refil.evaluate('3-8sz')": "^team must be a Team, not '3-8sz'; refil.load returns ",
@@ -32,7 +35,7 @@ CASES = {  # calls, and what their errors say
     "refil.configure(kernels=['on'])": "^kernels must be one of auto, on, off, not a list$",
 }
 PROGRAM = f"""
-import json
+import json, pathlib
 import jax, refil
 from refil.training import config
 setup = config.default("group_matching", "vdn_attention").build()

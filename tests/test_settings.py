@@ -99,7 +99,7 @@ def test_json_values_get_the_types_of_their_options():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"stepz": 1}, "no option 'stepz'; available: buffer, inner, limit, lr, name, parts, steps"),
+        ({"stepz": 1}, r"no option 'stepz'; did you mean 'steps'\? Available: buffer, inner, limit, lr, name, parts, steps"),
         ({"inner": {"group": 1}}, "inner has no option 'group'"),
         ({"steps": "many"}, 'steps should be of type int, not "many"'),
         ({"steps": -4}, "steps must be from 1 to 1,000,000,000, not -4"),

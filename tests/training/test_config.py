@@ -52,7 +52,7 @@ def test_with_options_sorts_options_into_their_groups():
     assert (changed.train.steps, changed.algorithm.batch, changed.output.log_every) == (500, 7, 9)
     with pytest.raises(RefilError, match="unknown option 'step'; did you mean 'steps'"):
         config.with_options(step=5)
-    with pytest.raises(RefilError, match="env has no option 'agent'; available: agents"):
+    with pytest.raises(RefilError, match=r"env has no option 'agent'; did you mean 'agents'\? Available: agents"):
         config.with_options({"agent": 5})
     with pytest.raises(RefilError, match=r"train.steps must be from 1 to 1,000,000,000, not 0"):
         config.with_options(steps=0)
@@ -124,7 +124,7 @@ def test_an_impossible_config_is_refused_with_its_source(method, message):
     [
         ({"version": 3}, "here: the config has version 3; this version of refil reads 1 and 2"),
         ({"trane": {}}, "here: the config has no section 'trane'; available: env, method, algorithm, train, output"),
-        ({"train": {"step": 1}}, "here: train has no option 'step'; available: "),
+        ({"train": {"step": 1}}, r"here: train has no option 'step'; did you mean 'steps'\? Available: "),
     ],
 )
 def test_unknown_versions_sections_and_options_are_refused(changes, message):

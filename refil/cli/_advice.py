@@ -13,6 +13,8 @@ COMMANDS = {
     "kernels='on'": "'--kernels on'",
     "reduce episodes": "reduce --episodes",
     "gpus=": "--gpus ",
+    "tasks=": "--tasks ",
+    "so draw_seed": "so --draw-seed",
     "the job option": "--slurm-options",
     "the address of a Ray cluster": "--ray",
 }

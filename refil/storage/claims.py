@@ -54,7 +54,7 @@ class Claim(NamedTuple):
 
 def newest(folder: Path) -> Claim | None:
     """Return the claim that counts, if there is one."""
-    with serialization.wrap_os_errors(folder):
+    with serialization.wrap_os_errors(folder, "read"):
         names = os.listdir(folder) if folder.is_dir() else []
     numbers = [int(found[1]) for name in names if (found := NAME.fullmatch(name))]
     claim = _read(folder, max(numbers)) if numbers else None

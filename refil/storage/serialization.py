@@ -8,7 +8,7 @@ import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -42,12 +42,12 @@ def make_subfolder(root: Path, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def wrap_os_errors(path: Path) -> Iterator[None]:
+def wrap_os_errors(path: Path, action: Literal["read", "write"] = "write") -> Iterator[None]:
     """Turn errors of the file system into ones that name the file."""
     try:
         yield
     except OSError as error:
-        raise RefilError(f"cannot write {path}: {error.strerror or error}") from error
+        raise RefilError(f"cannot {action} {path}: {error.strerror or error}") from error
 
 
 def write_atomic(path: Path, content: bytes) -> None:

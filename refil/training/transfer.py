@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from refil import plugins, settings
+from refil.envs.starcraft import splits
 from refil.errors import RefilError
 from refil.training import config as configs
 from refil.training import contracts
@@ -21,11 +22,13 @@ def build_env(config: RunConfig, name: str | None = None, tasks: str | None = No
     choice = config.env if name is None else _other(config.env, name, _varied(own))
     if tasks is not None:
         if not hasattr(choice.options, "tasks"):
-            raise RefilError(f"{choice.name} has no tasks to train on and to hold out; task sets of StarCraft have")
+            *others, last = splits.held_out()
+            refused = f"{choice.name} is not split into training and held-out tasks, so tasks={tasks!r} is not possible"
+            raise RefilError(f"{refused}; {', '.join(others)} and {last} are split")
         choice = replace(choice, options=settings.from_json(choice.options, {"tasks": tasks}, ("env",)))
     if draw_seed is not None:
         if not _varied(replace(config, env=choice).build_env()):
-            raise RefilError(f"the unit stats of {choice.name} do not vary, so it has no draw_seed")
+            raise RefilError(f"the unit stats of {choice.name} do not vary, so draw_seed {draw_seed} has no effect")
         choice = replace(choice, options=settings.from_json(choice.options, {"draw_seed": draw_seed}, ("env",)))
     other = replace(config, env=choice).build_env()
     if sizes(own.spec) != sizes(other.spec):

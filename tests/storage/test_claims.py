@@ -112,3 +112,9 @@ def test_a_fast_successor_is_not_disturbed_by_a_process_that_looked_too_early(tm
     with pytest.raises(RefilError, match="another process"):
         claims.claimed(tmp_path, alone=False).__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["claim_1.json"]
+
+
+def test_a_folder_that_cannot_be_listed_cannot_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "listdir", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    with pytest.raises(RefilError, match=r"cannot read .*: Input/output error"):
+        claims.newest(tmp_path)

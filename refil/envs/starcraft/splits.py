@@ -33,17 +33,17 @@ def _rank(name: str, task: str) -> str:
     return hashlib.sha256(f"refil split {VERSION}: {name}: {task}".encode()).hexdigest()
 
 
-def held_out(name: str) -> list[str]:
-    """Return the held-out tasks of a set; raise if it has no split."""
-    sets = json.loads(PATH.read_text(encoding="utf-8"))["held-out"]
-    if name not in sets:
-        raise RefilError(f"env.tasks must be 'all' here; {', '.join(sets)} have tasks to train on and tasks to hold out")
-    return sets[name]
+def held_out() -> dict[str, list[str]]:
+    """Return the held-out tasks of every set that is split."""
+    return json.loads(PATH.read_text(encoding="utf-8"))["held-out"]
 
 
 def select(name: str, task_names: list[str], tasks: Tasks) -> list[int]:
-    """Return the numbers of the tasks that belong to one part of a split."""
+    """Return the numbers of the tasks that belong to one part of a split; raise if there is no split of this name."""
     if tasks == "all":
         return list(range(len(task_names)))
-    apart = set(held_out(name))
+    if name not in (sets := held_out()):
+        choices = f"choose 'all', or a set that is: {', '.join(sets)}"
+        raise RefilError(f"env.tasks is {tasks!r}, but these tasks are not split; {choices}")
+    apart = set(sets[name])
     return [number for number, task in enumerate(task_names) if (task in apart) == (tasks == "held-out")]

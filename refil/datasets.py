@@ -1,6 +1,6 @@
 """Datasets of trajectories for offline reinforcement learning: one file, NumPy's (.npz) or safetensors, checked when read.
 
-Observations have one timestep more than actions. What follows the end of an episode is zero, and False in masks.
+Observations have one timestep more than actions. Entries after the end of an episode are zero, or False in masks.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Shards: the devices that train one seed together, each with its part of the environments and of every batch.
 
 The state of training is whole on each of these devices. Each device plays in its own environments and learns from its own rows.
-What they find is gathered or added up, so that all devices continue with the same state. Programs of a device that has its
+Their results are gathered or summed, so that all devices continue with the same state. Programs of a device that has its
 seeds to itself never enter this file: `current` holds None.
 """
 

@@ -1,7 +1,7 @@
 """Python files of users: each content is loaded once, and only if the user trusts it.
 
 A file whose path the user gives is trusted from then on. Code that comes with a run, which may be somebody else's, is run only
-if its content is trusted already or the user says so. What is trusted is a list of SHA-256 hashes in the user's state folder.
+if its content is trusted already or the user says so. Trusted hashes (SHA-256) are listed in the user's state folder.
 """
 
 import hashlib

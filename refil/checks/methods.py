@@ -34,27 +34,27 @@ class Subject:
 
     @cached_property
     def loss(self) -> Callable[..., tuple[Array, Any]]:
-        """The loss and its gradient, of (model, target_model, batch, key)."""
+        """The compiled loss and its gradient: `loss(model, target_model, batch, key)`."""
         return jit_quickly(jax.value_and_grad(lambda model, *rest: self.method.loss(model, *rest)[0]))
 
     @cached_property
     def q_values(self) -> Callable[..., Array]:
-        """The Q-values of all timesteps, of (model, batch, key)."""
+        """The compiled Q-values of all timesteps: `q_values(model, batch, key)`."""
         return jit_quickly(lambda model, batch, key: unroll(model.utility, batch, key=key))
 
     @cached_property
     def step(self) -> Callable[..., tuple[Any, Array]]:
-        """One timestep, of (model, state, obs)."""
+        """The compiled `step(model, state, obs)`."""
         return jit_quickly(lambda model, *given: step(model.utility, *given))
 
     @cached_property
     def joint_value(self) -> Callable[..., Array]:
-        """The joint value, of (model, obs, utilities, views)."""
+        """The compiled `joint_value(model, obs, utilities, views)`."""
         return jit_quickly(_joint_value)
 
     @cached_property
     def slopes(self) -> Callable[..., Array]:
-        """The derivative of the joint value with respect to the utilities."""
+        """The compiled derivative of the joint value with respect to the utilities: `slopes(model, obs, utilities, views)`."""
         return jit_quickly(jax.grad(lambda *given: _joint_value(*given).sum(), argnums=2))
 
     @cached_property

@@ -48,7 +48,7 @@ class BattleArgs:
     script: str = "nearest"  # Script of the allies: attack_move, focus, kite, nearest, random, stop, or the path of a .py file
     episodes: PositiveInt = 100  # Number of battles
     seed: NonNegativeInt = 0  # Random seed
-    profile: Literal["smac", "smaclite"] = "smac"  # Unit numbers and rules: SMAC's or SMAClite's
+    profile: Literal["smac", "smaclite"] = "smac"  # Unit stats and rules: SMAC's or SMAClite's
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
     healers_alone_lose: bool = True  # A team with only Medivacs left has lost

@@ -35,7 +35,8 @@ class EvaluateArgs:
     tasks: Literal["all", "train", "held-out"] | None = None  # Tasks of the set to play (None: those of training)
     # Another environment with the same features and actions, such as sc2:3-8sz, or 9-12sz after training with --env.tags 12
     env: str | None = None
-    draw_seed: NonNegativeInt | None = None  # Random seed of other multipliers, if unit stats vary (None: that of training)
+    # Seed from which unit-stat multipliers are drawn, in sets whose stats vary (None: that of training)
+    draw_seed: NonNegativeInt | None = None
     best: bool = False  # Choose the best seed by a first evaluation, and evaluate it again on other episodes
     seed: NonNegativeInt = 0  # Seed of the episodes
     trust: bool = False  # Run the code that the run contains, which somebody else may have written: read it first

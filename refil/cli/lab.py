@@ -21,7 +21,7 @@ LARGEST_PORT = 65_535
 
 @dataclass(frozen=True)
 class LabArgs:
-    """What the page offers besides the teams that ship with refil, and where it is."""
+    """The team, run or environment to offer besides the shipped teams, and the page's port."""
 
     # Team, folder of a run, environment, or path of a .py file
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None

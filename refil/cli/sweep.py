@@ -43,11 +43,11 @@ class SweepArgs:
     # Train only those runs whose label contains this text; can be given several times
     only: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     out: Path | None = None  # Folder for the runs and the figure (None: results/ and the experiment's name)
-    seeds: PositiveInt | None = None  # Number of seeds per run
-    seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine
-    steps: PositiveInt | None = None  # Environment steps to train each seed for
-    envs: PositiveInt | None = None  # Environments per seed, stepped in parallel (the paper has 8)
-    precision: Precision | None = None  # Precision of matrix products on a GPU
+    seeds: PositiveInt | None = None  # Number of seeds per run (None: the experiment's own)
+    seed: NonNegativeInt | None = None  # First seed, for example to add seeds on another machine (None: the experiment's own)
+    steps: PositiveInt | None = None  # Environment steps to train each seed for (None: the experiment's own)
+    envs: PositiveInt | None = None  # Environments per seed, stepped in parallel; the paper has 8 (None: the experiment's own)
+    precision: Precision | None = None  # Precision of matrix products on a GPU (None: the experiment's own)
     compact_checkpoints: bool = False  # Compress the replay buffer in checkpoints and re-simulate its episodes on resume
     stop_after: NonNegativeFloat | None = None  # Minutes after which to save and stop; the same command resumes
     dry_run: bool = False  # Print what would be trained and how long it takes, and write nothing

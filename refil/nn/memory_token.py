@@ -29,7 +29,7 @@ class Inputs(eqx.Module):
 
 
 class Layers(eqx.Module):
-    """What maps one memory token to the next."""
+    """The layers that map one memory token to the next."""
 
     blocks: tuple[Block, ...]
     output: Linear

@@ -38,7 +38,7 @@ class OutputConfig:
     log_every: PositiveInt = 200  # Episodes between lines in metrics.jsonl
     save_every: NonNegativeFloat = 5.0  # Minutes between checkpoints
     # Compress the replay buffer in checkpoints: store initial state, key, actions and rewards, and re-simulate the
-    # episodes on resume (40 times smaller for battles)
+    # episodes on resume (40 times smaller for battles; no effect on on-policy methods, which have no replay buffer)
     compact_checkpoints: bool = False
     stop_after: NonNegativeFloat | None = None  # Minutes after which this process saves and stops, compilation included
     replay: bool = False  # Write replay.html at the end of training, a page that plays episodes of the first seed's team

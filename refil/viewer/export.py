@@ -44,7 +44,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Extra:
-    """What another page adds to the replay page: HTML at the top and at the side, a style sheet and scripts."""
+    """The parts that another page adds to the replay page: HTML at the top and at the side, a style sheet and scripts."""
 
     top: str = ""
     side: str = ""

@@ -1,4 +1,4 @@
-"""Battles in the game: what plays the episodes of a StarCraft environment outside of compiled programs."""
+"""Play the episodes of a StarCraft environment in the real game, outside of compiled programs."""
 
 import logging
 from collections.abc import Callable

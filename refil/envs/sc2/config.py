@@ -17,9 +17,9 @@ class Config:
     timeout: PositiveInt = 30
     absolute_reward: bool = True  # Reward the absolute change of enemy health, as the authors' environment does
     healers_alone_lose: bool = True  # A team with only Medivacs left has lost
-    # Tags of each team, from which units draw theirs (None: one per unit of the largest army). With more, networks also
-    # get inputs and actions for larger armies, in which the team can be evaluated
+    # Number of tags per team, from which its units draw theirs (None: one per unit of the largest army). With more tags,
+    # networks have inputs and actions for larger armies, in which the team can then be evaluated
     tags: PositiveInt | None = None
-    limit: PositiveInt | None = None  # Steps after which a battle ends (None: that of the task set or map)
+    limit: PositiveInt | None = None  # Steps after which a battle ends (None: the limit of the task set or map)
     # Tasks of a set: all, those to train on, or those that are held out (a fifth of 3-8sz, 3-8csz and 3-8MMM)
     tasks: Tasks = "all"

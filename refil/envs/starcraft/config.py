@@ -12,7 +12,7 @@ from refil.settings import NonNegativeInt, PositiveInt, Range
 class Config:
     """Options of StarCraft battles; the defaults are SMAC's and the authors'."""
 
-    profile: Literal["smac", "smaclite"] = "smac"  # Unit numbers and rules: SMAC's or SMAClite's
+    profile: Literal["smac", "smaclite"] = "smac"  # Unit stats and rules: SMAC's or SMAClite's
     jitter: bool = True  # Weapon cooldowns vary randomly by a tick or two
     acceleration: bool = True  # Medivacs take time to reach full speed
     absolute_reward: bool = True  # Reward the absolute change of enemy health, as the authors' environment does

@@ -21,11 +21,11 @@ class OnPolicyConfig:
     epochs: PositiveInt = 4  # Passes over each rollout
     lr: NonNegativeFloat = 5e-4  # Learning rate
     lr_decay: bool = True  # Decrease the learning rate linearly to zero at the last step
-    optimizer: Literal["radam", "adam"] = "radam"  # Optimizer
+    optimizer: Literal["radam", "adam"] = "radam"  # Optimizer of the updates: RAdam or Adam
     max_grad_norm: NonNegativeFloat = 10.0  # Maximum norm of the gradient
     td_lambda: UnitFloat = 0.85  # Lambda of the TD(lambda) targets: 0 is one step, 1 the whole rollout
-    # Network that targets are computed with: the averaged one or a frozen copy, once per rollout, or the current one, in every
-    # minibatch
+    # Network that computes targets: the averaged one or a frozen copy (once per rollout), or the current one (in every
+    # minibatch)
     targets: Literal["average", "frozen", "current"] = "average"
     average: UnitFloat = 0.9  # Decay of the averaged network per iteration; the averaged network is evaluated and saved
     epsilon_finish: UnitFloat = 0.05  # Final probability of a random action; the initial one is 1

@@ -157,7 +157,7 @@ def on_policy_updates(config):
 
             return jax.lax.scan(step, learner, rows)
 
-        return updates.over_seeds(one_seed, learner, batch, targets)
+        return updates.map_seeds(one_seed, learner, batch, targets)
 
     count = config.algorithm.minibatches
     rows = jax.ShapeDtypeStruct((count, config.train.envs // count), jnp.int32)

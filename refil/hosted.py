@@ -77,7 +77,7 @@ def report(text: str) -> None:
         listener(text)
 
 
-class _Count:
+class _EndedCounter:
     """How many episodes are over."""
 
     def __init__(self, total: int) -> None:
@@ -109,7 +109,7 @@ def rollout(
     """Play one episode of each task, in batches if there are more than the host can play at once."""
     seeds, envs = tasks.shape
     size = min(envs, max(1, host.capacity // seeds))
-    inputs, batches, count = _Inputs(policy_state, tasks, keys), [], _Count(tasks.size)
+    inputs, batches, count = _Inputs(policy_state, tasks, keys), [], _EndedCounter(tasks.size)
     for start in range(0, envs, size):
         part = jax.tree.map(lambda leaf, start=start: leaf[:, start : start + size], inputs)
         play = partial(_play, host, env, policy, part, count)
@@ -144,7 +144,7 @@ def _play_group(play: Callable[..., tuple[Trajectory, Lost]], group: Bool[np.nda
 
 
 def _play(
-    host: Host, env: Env, policy: Policy, inputs: _Inputs, count: _Count, selected: Bool[np.ndarray, "seeds envs"]
+    host: Host, env: Env, policy: Policy, inputs: _Inputs, count: _EndedCounter, selected: Bool[np.ndarray, "seeds envs"]
 ) -> tuple[Trajectory, Lost]:
     """Play the selected episodes to their ends, and return also which ones were lost."""
     shape, spec = selected.shape, env.spec

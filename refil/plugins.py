@@ -1,10 +1,10 @@
 """Plug-ins: parts that are found by the name of their file, inside a package or anywhere else. There is no registry.
 
-A package that also accepts the path of a Python file defines `NEEDED`, the names which that file must define.
+A package that also accepts the path of a Python file defines `REQUIRED`, the names which that file must define.
 It may define `KIND`, the noun for its plug-ins in errors. A plug-in that is a folder provides several names: it defines
 `names()`, `summary(name)` and `serve(name)`, which returns the plug-in of that name or None. It may define `explain(name)`,
-which returns what to do about a name that it does not provide, or None. `MEANT` in a package holds the plug-ins to suggest for
-other names.
+which returns what to do about a name that it does not provide, or None. `SUGGESTIONS` in a package holds the plug-ins to
+suggest for other names.
 """
 
 import ast
@@ -35,7 +35,7 @@ def load(package: str, name: str, sha256: str = "") -> Any:
     With a hash, return the one in the file of that content, which this process has loaded before.
     """
     _check_name(package, name)
-    needed = getattr(importlib.import_module(package), "NEEDED", None)
+    needed = getattr(importlib.import_module(package), "REQUIRED", None)
     if needed is not None and name.endswith(".py"):
         return _check_defines(find_file(name, sha256), needed)
     for folder in _folders(package):
@@ -63,9 +63,9 @@ def unknown_name(package: str, name: str) -> str:
     for folder in _folders(package):
         if explained := getattr(folder, "explain", lambda _: None)(name):
             return f"unknown {kind} {name!r}: {explained}"
-    if (example := EXAMPLES / f"{name}.py").is_file() and hasattr(module, "NEEDED"):
+    if (example := EXAMPLES / f"{name}.py").is_file() and hasattr(module, "REQUIRED"):
         return f"unknown {kind} {name!r}; it is an example, whose name is its path: {example}"
-    choices = list_choices(name, names(package), getattr(module, "MEANT", {}).get(name.lower()))
+    choices = list_choices(name, names(package), getattr(module, "SUGGESTIONS", {}).get(name.lower()))
     return f"unknown {kind} {name!r}; {choices}{_or_path(package)}"
 
 
@@ -99,7 +99,7 @@ def _kind(package: str) -> str:
 
 
 def _or_path(package: str) -> str:
-    return " (or the path of a .py file)" if hasattr(importlib.import_module(package), "NEEDED") else ""
+    return " (or the path of a .py file)" if hasattr(importlib.import_module(package), "REQUIRED") else ""
 
 
 def _folders(package: str) -> list[ModuleType]:

@@ -42,10 +42,10 @@ class Shards(NamedTuple):
     def gather(self, tree: PyTree, axis: int, length: int) -> PyTree:
         """Return whole arrays, of this length along an axis, from every device's part: the inverse of `own`."""
 
-        def together(leaf: Array) -> Array:
+        def gather_leaf(leaf: Array) -> Array:
             return jax.lax.slice_in_dim(jax.lax.all_gather(leaf, AXIS, axis=axis, tiled=True), 0, length, axis=axis)
 
-        return jax.tree.map(together, tree)
+        return jax.tree.map(gather_leaf, tree)
 
     def divide(self, function: Callable[..., PyTree], axis: int, *trees: PyTree) -> PyTree:
         """Apply a function to this device's part of arrays, and return the results of all devices."""

@@ -71,7 +71,7 @@ def test_a_user_file_that_is_no_plug_in_is_refused(tmp_path, text, message):
     "package", ["refil.methods", "refil.envs", "refil.plots", "refil.experiments", "refil.envs.starcraft.scripts"]
 )
 def test_all_plug_ins_define_what_user_files_must_define(package):
-    needed = importlib.import_module(package).NEEDED
+    needed = importlib.import_module(package).REQUIRED
     for name in plugins.names(package):
         assert all(hasattr(plugins.load(package, name), each) for each in needed)
 

@@ -5,4 +5,4 @@ A file defines `Config`, a frozen dataclass of options, and `build(config) -> En
 """
 
 KIND = "environment"  # name in error messages
-NEEDED = ("Config", "build")  # names that an environment file must define
+REQUIRED = ("Config", "build")  # names that an environment file must define

@@ -13,7 +13,7 @@ from refil.errors import RefilError
 from refil.storage import run_dir
 from refil.storage.run_dir import RunDir
 
-NEEDED = ("runs", "report")  # names that an experiment file must define
+REQUIRED = ("runs", "report")  # names that an experiment file must define
 
 
 def folder_name(label: str) -> str:

@@ -12,10 +12,8 @@ from refil.envs.starcraft import reward
 from refil.envs.starcraft.sim.state import State
 from refil.lab import commanders, field
 from refil.lab.commanders import Commander
-from refil.lab.field import Units
+from refil.lab.field import SIDES, Units
 from refil.training import devices
-
-SIDES = ("ally", "enemy")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from refil.envs.starcraft.sim.state import ARENAS, NOBODY, State
 from refil.envs.starcraft.sim.unit import UnitTable
 from refil.errors import RefilError
 from refil.lab import field, mirror
-from refil.lab.field import SIDES, Units
+from refil.lab.field import SIDE_NOUNS, Units
 from refil.team import Team
 from refil.types import Env
 from refil.wrappers import MaskDead
@@ -86,7 +86,7 @@ class Trained:
         return replace(trained, game=game, limit=field.LIMIT)
 
     @cached_property
-    def acting(self) -> Team:
+    def lab_team(self) -> Team:
         """The team in that environment."""
         view: Any = self.view
         return replace(self.team, env=MaskDead(view) if isinstance(self.team.env, MaskDead) else view)
@@ -98,12 +98,12 @@ class Trained:
 
     def initial_memory(self) -> Memory:
         """Return the team's memory before the first timestep."""
-        return self.acting.initial_state()
+        return self.lab_team.initial_state()
 
     def orders(self, battle: StarCraft, state: State, memory: Memory, key: Key[Array, ""]) -> tuple[State, Memory]:
         """Let the team choose its best actions and give their orders."""
         seen = self.observe(state)
-        actions, memory = self.acting.act(self.acting.env.observe(seen), memory)
+        actions, memory = self.lab_team.act(self.lab_team.env.observe(seen), memory)
         ordered = self.view.with_orders(seen, actions)
         lab_slots = jnp.asarray(self.lab_slots(len(state.x) // 2))
         own = slice(0, self.view.game.num_allies)
@@ -150,7 +150,7 @@ class Trained:
             return f"{self.team.name} was trained with {known} only, and not with {_plural(foreign[0])}"
         for team, most, verb in ((side, game.ally_tags, "command"), (other, game.enemy_tags, "fight against")):
             if (count := len(units.army(team))) > most:
-                return f"{self.team.name} can {verb} up to {most} units, and there are {count} {SIDES[team]}"
+                return f"{self.team.name} can {verb} up to {most} units, and there are {count} {SIDE_NOUNS[team]}"
         return None
 
 
@@ -162,7 +162,7 @@ def can_command(env: Env) -> bool:
 def check(commander: Commander, units: Units, side: str) -> None:
     """Raise if a commander cannot command this side of the battle."""
     if isinstance(commander, Trained) and (reason := commander.reason_against(units, side)):
-        raise RefilError(f"{reason}; choose another commander of the {SIDES[side]} or change the armies")
+        raise RefilError(f"{reason}; choose another commander of the {SIDE_NOUNS[side]} or change the armies")
 
 
 def _plural(name: str) -> str:

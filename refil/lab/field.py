@@ -25,7 +25,8 @@ from refil.training import devices
 
 SIZES = (12, 32, 64)  # slots of each side; the smallest number that suffices is used
 LIMIT = placement.LIMIT
-SIDES = {"ally": "allies", "enemy": "enemies"}
+SIDE_NOUNS = {"ally": "allies", "enemy": "enemies"}
+SIDES = tuple(SIDE_NOUNS)
 
 
 class Units(NamedTuple):
@@ -55,7 +56,7 @@ def parse(units: list[Any]) -> Units:
     found = placement.parse_units(units)
     numbers, types = tuple(each for each, _ in found), tuple(each for _, each in found)
     parsed = Units(tuple(unit["team"] for unit in units), types, tuple(unit["type"] for unit in units), numbers)
-    for team, noun in SIDES.items():
+    for team, noun in SIDE_NOUNS.items():
         if not parsed.army(team):
             raise RefilError(f"there are no {noun}; place at least one unit on each side")
         if len(parsed.army(team)) > SIZES[-1]:

@@ -63,7 +63,7 @@ def _details(commander: Trained, size: int, played: BattleRecord, side: int) -> 
         "key": np.zeros(2, np.uint32),
     }
     batch = Trajectory(**jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], trajectory))
-    (found,) = details(commander.acting.env, commander.team.model, batch, inspection)
+    (found,) = details(commander.lab_team.env, commander.team.model, batch, inspection)
     return found
 
 
@@ -72,7 +72,7 @@ def _programs(commander: Trained, size: int, side: int) -> tuple[Any, Inspection
     def observe(states: State) -> State:
         return jax.vmap(lambda state: commander.observe(mirror.mirror(state) if side else state))(states)
 
-    return devices.jit_quickly(observe), compile_inspection(commander.acting.env)
+    return devices.jit_quickly(observe), compile_inspection(commander.lab_team.env)
 
 
 def _padded(actions: Int[np.ndarray, "steps agents"]) -> Int[np.ndarray, "limit agents"]:

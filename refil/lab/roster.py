@@ -10,12 +10,11 @@ from refil.errors import RefilError, list_choices
 from refil.lab import commanders
 from refil.lab.commanders import Commander, Scripted, Trained
 from refil.lab.episodes import Player
-from refil.lab.field import Units
+from refil.lab.field import SIDES, Units
 from refil.team import Team
 from refil.types import Env
 
 GAME = "group_matching"
-SIDES = ("ally", "enemy")
 
 
 @dataclass

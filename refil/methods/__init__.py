@@ -8,8 +8,8 @@ the paper's table; `ALGORITHM`, the algorithm that trains it ("replay" by defaul
 from refil import plugins
 from refil.types import MethodInfo
 
-MEANT = {"qmix": "qmix_attention", "vdn": "vdn_attention"}  # short names of the paper's methods
-NEEDED = ("Config", "build")  # names that a user's own file must export
+SUGGESTIONS = {"qmix": "qmix_attention", "vdn": "vdn_attention"}  # short names of the paper's methods
+REQUIRED = ("Config", "build")  # names that a user's own file must export
 
 
 def method_info(name: str) -> MethodInfo:

@@ -8,7 +8,7 @@ use for options may leave out that argument.
 from dataclasses import dataclass
 from typing import Literal
 
-NEEDED = ("draw", "table")  # names that a figure file must define
+REQUIRED = ("draw", "table")  # names that a figure file must define
 KIND = "figure"
 
 

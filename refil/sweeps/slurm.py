@@ -49,7 +49,7 @@ class SlurmExecutor:
         """Submit a job."""
         minutes = self.minutes if minutes is None else min(minutes, self.minutes)
         try:
-            job = self.executor.submit(Training(), path.absolute(), minutes, environment)
+            job = self.executor.submit(SlurmTask(), path.absolute(), minutes, environment)
         except (OSError, subprocess.CalledProcessError, self.submitit.core.utils.FailedJobError) as error:
             raise RefilError(f"SLURM does not accept the job: {last_error(str(error).splitlines())}") from error
         return SlurmJob(job)
@@ -113,7 +113,7 @@ class SlurmJob:
             return JobResult(how, f"{text}; the log of {self.where} is in {self.job.paths.folder}")
 
 
-class Training:
+class SlurmTask:
     """The program of a job; submitit calls `checkpoint` when SLURM announces that it will end the job."""
 
     def __call__(self, path: Path, minutes: float, environment: dict[str, str]) -> tuple[str, str]:

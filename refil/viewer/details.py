@@ -32,7 +32,7 @@ class Details:
     """
 
     actions: np.ndarray  # [steps, agents]
-    acting: np.ndarray  # [steps, agents]: present and alive
+    active: np.ndarray  # [steps, agents]: present and alive
     available: np.ndarray  # [steps, agents, actions]
     visible: np.ndarray  # [steps, agents, entities]
     aimed_at: np.ndarray  # [steps, entities]: the action aimed at each entity, or -1
@@ -58,7 +58,7 @@ class Details:
 
     def _agent(self, time: int, agent: int) -> list[Any] | None:
         """Return action, target entity or -1, rows of an action and its Q-values, and rows of an entity and its weights."""
-        if not self.acting[time, agent]:
+        if not self.active[time, agent]:
             return None
         action = int(self.actions[time, agent])
         target = np.flatnonzero(self.aimed_at[time] == action) if action >= 0 else []
@@ -85,14 +85,14 @@ def details(env: Env, model: Any, trajectories: Trajectory, inspection: Inspecti
     found = inspect_all(model, jax.tree.map(jnp.asarray, trajectories), jax.random.key(PARTITION_SEED))
     obs, q, weights, groups = jax.device_get(found)
     names = tuple(getattr(env, "action_names", ())) or tuple(f"action {number}" for number in range(env.spec.actions))
-    acting = (obs.present & obs.alive)[..., : env.spec.agents]
+    active = (obs.present & obs.alive)[..., : env.spec.agents]
     aimed_at = np.full(obs.present.shape, -1) if obs.targeting_action is None else obs.targeting_action
     results = []
     for number, valid in enumerate(np.asarray(trajectories.valid)):
         here = number, slice(0, int(valid.sum()))
         found = Details(
             actions=np.asarray(trajectories.actions)[here],
-            acting=acting[here],
+            active=active[here],
             available=obs.available[here],
             visible=obs.visible[here],
             aimed_at=aimed_at[here],

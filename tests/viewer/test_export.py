@@ -56,7 +56,7 @@ def details(steps: int) -> Details:
     visible[steps // 2 :, :, 1] = False
     return Details(
         actions=np.ones((steps, 1), int),
-        acting=np.ones((steps, 1), bool),
+        active=np.ones((steps, 1), bool),
         available=np.array([[[True, True, False, True]]] * steps),
         visible=visible,
         aimed_at=np.array([[-1, 3]] * steps),

@@ -84,7 +84,7 @@ def learn(setup: Setup, state: TrainState, played: Rollout) -> TrainState:
     counts, config = state.counters, setup.algorithm
     keys = derive_keys(counts.seed, LEARN, counts.env_steps)
     batch = batch_to_learn(state, played)
-    learner, metrics = update.over_seeds(partial(update.learn, setup), state.learner, batch, progress(setup, counts), keys)
+    learner, metrics = update.map_seeds(partial(update.learn, setup), state.learner, batch, progress(setup, counts), keys)
     made = config.epochs * config.minibatches
     counts = replace(
         counts,

@@ -111,7 +111,7 @@ def rollout(
         after, steps = _over_envs(partial(shared.gather, length=envs), after), shared.gather(steps, axis=2, length=envs)
     ended = steps.terminated | steps.truncated
     after = replace(after, win_rates=tasks.update(after.win_rates, steps.tasks, ended, steps.won))
-    return after, batch_of(setup, steps, after), ended.sum(axis=(0, 2))
+    return after, to_batch(setup, steps, after), ended.sum(axis=(0, 2))
 
 
 def _over_envs(function: Callable[[PyTree, int], PyTree], stream: Stream) -> Stream:
@@ -167,7 +167,7 @@ def _act(
     return step_views(model.utility, jax.tree.map(partial(select, is_first), initial, memory), obs, views)
 
 
-def batch_of(setup: Setup, steps: Step, after: Stream) -> EpisodeBatch:
+def to_batch(setup: Setup, steps: Step, after: Stream) -> EpisodeBatch:
     """Return the steps as batches of each seed, `[seeds, envs, time, ...]`, with the observation after the last step.
 
     The memory that the rollout started from is still in the state of training: `start` is filled in there. As a result of

@@ -41,7 +41,7 @@ class LearnerState(eqx.Module):
         return self.layout.unravel(self.average)
 
 
-def optimizer_of(config: OnPolicyConfig) -> optax.GradientTransformation:
+def make_optimizer(config: OnPolicyConfig) -> optax.GradientTransformation:
     """Return the optimizer, whose steps are still to be multiplied by the learning rate."""
     rule = {"radam": optax.scale_by_radam, "adam": optax.scale_by_adam}[config.optimizer]()
     return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), rule)
@@ -51,7 +51,7 @@ def init_learner(setup: Setup, model: Any) -> LearnerState:
     """Return the learner of a network before its first update."""
     layout = parameter_layout(model)
     parameters = layout.ravel(model)
-    return LearnerState(parameters, parameters, optimizer_of(setup.algorithm).init(parameters), layout)
+    return LearnerState(parameters, parameters, make_optimizer(setup.algorithm).init(parameters), layout)
 
 
 def learning_rate(config: OnPolicyConfig, progress: Float[Array, "*seeds"]) -> Float[Array, "*seeds"]:
@@ -91,7 +91,7 @@ def update(
     (value, metrics), gradient = differentiated(learner.model, batch, targets)
     gradient, metrics = learner.layout.ravel(gradient), metrics | {"loss": value}
     gradient, metrics = shared.combine((gradient, metrics)) if (shared := shards.current.get()) else (gradient, metrics)
-    changes, state = optimizer_of(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
+    changes, state = make_optimizer(setup.algorithm).update(gradient, learner.optimizer, learner.parameters)
     metrics |= {"gradient_norm": optax.tree.norm(gradient)}
     parameters = optax.apply_updates(learner.parameters, optax.tree.scale(-rate, changes))
     return replace(learner, parameters=parameters, optimizer=state), {n: v.astype(jnp.float32) for n, v in metrics.items()}
@@ -140,7 +140,7 @@ def cast(setup: Setup, model: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf.astype(setup.compute_dtype), model)
 
 
-def over_seeds(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
+def map_seeds(function: Callable[..., PyTree], *trees: PyTree) -> PyTree:
     """Apply a function to every seed: at once on a GPU, one after the other on a CPU, where that is faster."""
     if len(jax.tree.leaves(trees)[0]) == 1:  # batched products with a batch of one are slower
         result = function(*jax.tree.map(lambda leaf: leaf[0], trees))

@@ -61,7 +61,7 @@ def rmsprop(lr: float, max_grad_norm: float) -> optax.GradientTransformation:
     return optax.chain(clip_by_norm(max_grad_norm), optax.rmsprop(lr, decay=0.99, eps=1e-5, eps_in_sqrt=False))
 
 
-def optimizer_of(setup: Setup) -> optax.GradientTransformation:
+def make_optimizer(setup: Setup) -> optax.GradientTransformation:
     """Return the method's own optimizer, or the paper's."""
     make, config = setup.method.optimizer, setup.algorithm
     return make(config) if make else rmsprop(config.lr, config.max_grad_norm)
@@ -71,7 +71,7 @@ def init_learner(setup: Setup, model: Any, target: Any) -> LearnerState:
     """Return the learner of these networks before its first update."""
     layout = None if setup.method.optimizer else parameter_layout(model)
     parameters, target = (layout.ravel(each) if layout else each for each in (model, target))
-    return LearnerState(parameters, target, optimizer_of(setup).init(parameters), jnp.zeros((), jnp.int32), layout)
+    return LearnerState(parameters, target, make_optimizer(setup).init(parameters), jnp.zeros((), jnp.int32), layout)
 
 
 def gradient(setup: Setup, learner: LearnerState, batch: EpisodeBatch, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
@@ -96,7 +96,7 @@ def cast(setup: Setup, model: Any, target: Any, batch: EpisodeBatch) -> tuple[An
 
 def apply_gradient(setup: Setup, learner: LearnerState, gradient: PyTree) -> LearnerState:
     """Take one step of the optimizer."""
-    changes, state = optimizer_of(setup).update(gradient, learner.optimizer, learner.parameters)
+    changes, state = make_optimizer(setup).update(gradient, learner.optimizer, learner.parameters)
     return replace(learner, parameters=optax.apply_updates(learner.parameters, changes), optimizer=state)
 
 
@@ -187,16 +187,16 @@ def update_step(
     def no_gradients(learner: LearnerState, *inputs: PyTree) -> tuple[PyTree, Metrics]:
         return jax.tree.map(jnp.zeros_like, learner.parameters), {name: jnp.zeros(group) for name in metrics}
 
-    def of_group(seeds: PyTree) -> tuple[PyTree, Metrics]:
+    def group_gradients(seeds: PyTree) -> tuple[PyTree, Metrics]:
         return jax.lax.switch(seeds[0].max(), [no_gradients, *branches], *seeds[1:])
 
     seeds = choice, learner, *inputs
     if group == len(ready):
-        gradients, found = of_group(seeds)
+        gradients, found = group_gradients(seeds)
     else:
         order = jnp.argsort(choice)
         groups = jax.tree.map(lambda leaf: leaf[order].reshape(-1, group, *leaf.shape[1:]), seeds)
-        by_group = jax.lax.map(of_group, groups)
+        by_group = jax.lax.map(group_gradients, groups)
         gradients, found = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[jnp.argsort(order)], by_group)
 
     after = apply_gradients(setup, learner, gradients, episodes), jax.tree.map(jnp.add, metrics, found)
@@ -225,13 +225,15 @@ def seed_gradients(
 ) -> tuple[PyTree, Metrics]:
     """Return the gradients of several seeds, from one batch each, in the given packed size or padded."""
 
-    def of_seed(learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray) -> tuple[PyTree, Metrics]:
+    def one_seed_gradient(
+        learner: LearnerState, trajectories: Trajectory, plan: PackPlan, key: PRNGKeyArray
+    ) -> tuple[PyTree, Metrics]:
         return gradient(setup, learner, _renumber(buffer.rebuild_batch(setup.env, trajectories, plan, size)), key)
 
     seeds = learner, trajectories, plan, keys
     if len(keys) > 1:
-        return jax.vmap(of_seed)(*seeds)
-    one = of_seed(*jax.tree.map(lambda leaf: leaf[0], seeds))  # batched products with a batch of one are slower
+        return jax.vmap(one_seed_gradient)(*seeds)
+    one = one_seed_gradient(*jax.tree.map(lambda leaf: leaf[0], seeds))  # batched products with a batch of one are slower
     return jax.tree.map(lambda leaf: leaf[None], one)
 
 

@@ -102,4 +102,4 @@ def test_at_the_end_of_training_nothing_changes(setup, one_seed):
 def test_all_seeds_are_mapped_in_order():
     for seeds in (1, 3):
         values = jnp.arange(seeds)
-        np.testing.assert_array_equal(update.over_seeds(lambda value, other: value + other, values, 10 * values), 11 * values)
+        np.testing.assert_array_equal(update.map_seeds(lambda value, other: value + other, values, 10 * values), 11 * values)

@@ -1,4 +1,4 @@
-"""Run a kernel for every place of a grid: on a GPU compiled, in tests interpreted on a CPU.
+"""Launch kernels: one program for each point of a grid, compiled on a GPU, interpreted on a CPU in tests.
 
 A kernel is a function of references to blocks of its arguments and results, as in Pallas, so that tests can interpret it and it
 can trace functions that plain code also calls. Two compilers take it. Pallas' own Triton backend is deprecated: JAX will remove
@@ -16,9 +16,9 @@ from jax.experimental import pallas as pl
 from jaxtyping import PyTree
 
 from refil import hardware
-from refil.errors import RefilError
 from refil.kernels import launch
 from refil.kernels.program import Block, Kernel, Options
+from refil.kernels.source import KernelError
 
 
 def kernel_call(
@@ -66,12 +66,12 @@ def _pallas_call(
 def _block(spec: pl.BlockSpec) -> Block:
     shape, index_map = spec.block_shape, spec.index_map
     if shape is None or index_map is None or not all(size is None or isinstance(size, int) for size in shape):
-        raise RefilError(f"a GPU kernel has a block of shape {shape}; give sizes, or None for an axis that it does not have")
+        raise KernelError(f"a GPU kernel has a block of shape {shape}; give sizes, or None for an axis that it does not have")
     return Block(shape, index_map)  # pyright: ignore[reportArgumentType]
 
 
 def _run(kernel: Kernel) -> Callable[..., Sequence[jax.Array]]:
-    """Return a function that launches a kernel, and under `jax.vmap` one with another axis of its grid."""
+    """Return a function that launches a kernel; `jax.vmap` adds an axis to its grid."""
 
     @jax.custom_batching.custom_vmap
     def run(*arrays: jax.Array) -> tuple[jax.Array, ...]:
@@ -84,19 +84,19 @@ def _run(kernel: Kernel) -> Callable[..., Sequence[jax.Array]]:
     return run
 
 
-def load(place: Any, mask: jax.Array, other: Any) -> jax.Array:
+def load(selected: Any, mask: jax.Array, other: Any) -> jax.Array:
     """Return the elements of a reference at indices (`reference.at[...]`) where a mask is set, and another value elsewhere."""
     if hardware.triton:
-        return hardware.triton.load(place, mask=mask, other=other)
+        return hardware.triton.load(selected, mask=mask, other=other)
     from jax.experimental.pallas import tpu  # the same operation, without another value
 
-    return jnp.where(mask, tpu.load(place, mask=mask), other)
+    return jnp.where(mask, tpu.load(selected, mask=mask), other)
 
 
-def store(place: Any, values: jax.Array, mask: jax.Array) -> None:
+def store(selected: Any, values: jax.Array, mask: jax.Array) -> None:
     """Write the elements of a reference at indices (`reference.at[...]`) where a mask is set."""
     if hardware.triton:
-        return hardware.triton.store(place, values, mask=mask)
+        return hardware.triton.store(selected, values, mask=mask)
     from jax.experimental.pallas import tpu  # the same operation
 
-    return tpu.store(place, values, mask=mask)
+    return tpu.store(selected, values, mask=mask)

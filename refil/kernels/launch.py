@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from refil import hardware
-from refil.errors import RefilError
 from refil.kernels.program import Kernel, Options
+from refil.kernels.source import KernelError
 
 TARGET = "__gpu$xla.gpu.ptx"
 PTX_VERSION = 87  # that of CUDA 12.8; newer drivers read it, whatever the version of Triton
@@ -30,7 +30,7 @@ POINTERS = {  # Triton's names for pointers to arrays of these types
     **{f"uint{bits}": f"*u{bits}" for bits in (8, 16, 32)},
     **{"bool": "*i1", "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"},
 }
-COMPILING = Lock()
+COMPILE_LOCK = Lock()
 
 
 class Compiled(NamedTuple):
@@ -42,10 +42,10 @@ class Compiled(NamedTuple):
 
 
 def launch(kernel: Kernel, arrays: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-    """Launch a kernel on arrays and return its results; it is compiled when this is traced."""
+    """Launch a kernel on arrays and return its results; it is compiled while JAX traces the call."""
     source = kernel.triton_source(arrays)
     types = tuple(POINTERS[np.dtype(each.dtype).name] for each in (*arrays, *kernel.out_shape))
-    with COMPILING:  # programs are compiled in several threads, and share kernels
+    with COMPILE_LOCK:  # programs are compiled in several threads, and share kernels
         compiled = compile_kernel(source, kernel.name, types, kernel.options, _capability())
     # Kernels of Triton end with pointers to scratch memory, which ours do not use.
     scratch = [jax.ShapeDtypeStruct((1,), jnp.int8)] * (compiled.arguments - len(types))
@@ -60,7 +60,7 @@ def launch(kernel: Kernel, arrays: Sequence[jax.Array]) -> tuple[jax.Array, ...]
 def _capability() -> int:
     found = hardware.device().capability
     if found is None:
-        raise RefilError(f"Triton cannot compile kernels for {hardware.device().kind}; switch them off with kernels='off'")
+        raise KernelError(f"Triton cannot compile kernels for {hardware.device().kind}; switch them off with kernels='off'")
     return 10 * found[0] + found[1]
 
 
@@ -80,12 +80,12 @@ def compile_kernel(source: str, name: str, types: tuple[str, ...], options: Opti
         options={
             "num_warps": options.num_warps,
             "num_stages": options.num_stages,
-            "enable_fp_fusion": options.fuse,
+            "enable_fp_fusion": options.fp_fusion,
             "ptx_version": PTX_VERSION,
         },
     )
     if compiled.metadata.global_scratch_size or compiled.metadata.profile_scratch_size:
-        raise RuntimeError(f"the GPU kernel {name} needs scratch memory, which is not supported")
+        raise KernelError(f"the GPU kernel {name} needs scratch memory, which is not supported")
     ptx = compiled.asm["ptx"]
     return Compiled(ptx, compiled.metadata.shared, ptx.partition(")")[0].count(".param"))
 

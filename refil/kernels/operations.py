@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from refil.errors import RefilError
-from refil.kernels.source import Value, axes, broadcast, tuple_of, type_of
+from refil.kernels.source import KernelError, Value, broadcast, expand_index, triton_type, tuple_literal
 
 BINARY = {
     "add": "{0} + {1}",
@@ -30,8 +29,8 @@ BINARY = {
     "atan2": "libdevice.atan2({0}, {1})",
     "shift_left": "{0} << {1}",
 }
-# Branches as in CUDA's own function would be taken one element after another. The series is for values whose tanh is so small
-# that the other form has too few digits.
+# CUDA's tanh branches, which computes the elements of a vector one after another. For small values 1 - 2 / (1 + exp(2x)) loses
+# digits, so a Taylor series replaces it.
 TANH = (
     "tl.where(tl.abs({0}) < 0.3,"
     " {0} * (1.0 + {0} * {0} * (-1 / 3 + {0} * {0} * (2 / 15 + {0} * {0} * (-17 / 315 + {0} * {0} * (62 / 2835))))),"
@@ -75,33 +74,33 @@ def expression(name: str, params: dict[str, Any], inputs: list[Any], aval: Any) 
         codes = [each.code if each.shape in ((), aval.shape) else broadcast(each, aval.shape) for each in inputs]
         return BINARY[name].format(*codes)
     if name in UNARY:
-        return f"tl.cast({UNARY[name].format(*codes)}, {type_of(aval.dtype)})"
+        return f"tl.cast({UNARY[name].format(*codes)}, {triton_type(aval.dtype)})"
     if name in REDUCTIONS:
         code = codes[0]
         for axis in sorted(params["axes"], reverse=True):
             code = f"{REDUCTIONS[name]}({code}, axis={axis})"
-        return f"tl.cast({code}, {type_of(aval.dtype)})"
-    raise RefilError(f"a GPU kernel uses {name}, which is not supported")
+        return f"tl.cast({code}, {triton_type(aval.dtype)})"
+    raise KernelError(f"uses {name}, which is not supported")
 
 
 def _convert(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
     value = inputs[0]
     if aval.dtype == jnp.bool_:
         return f"{value.code} != 0"
-    return value.code if aval.dtype == value.dtype else f"tl.cast({value.code}, {type_of(aval.dtype)})"
+    return value.code if aval.dtype == value.dtype else f"tl.cast({value.code}, {triton_type(aval.dtype)})"
 
 
 def _broadcast_in_dim(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
-    value, places = inputs[0], params["broadcast_dimensions"]
+    value, kept = inputs[0], params["broadcast_dimensions"]
     if not aval.shape:
         return value.code
     if not value.shape:
-        return f"tl.full({tuple_of(aval.shape)}, {value.code}, {type_of(aval.dtype)})"
+        return f"tl.full({tuple_literal(aval.shape)}, {value.code}, {triton_type(aval.dtype)})"
     code, shape = value.code, [1] * len(aval.shape)
-    for axis, place in enumerate(places):
-        shape[place] = value.shape[axis]
+    for axis, result_axis in enumerate(kept):
+        shape[result_axis] = value.shape[axis]
     if len(value.shape) != len(aval.shape):
-        code = f"{code}{axes(places, len(aval.shape))}"
+        code = f"{code}{expand_index(kept, len(aval.shape))}"
     return broadcast(Value(code, tuple(shape), value.dtype), aval.shape)
 
 
@@ -111,7 +110,7 @@ def _reshape(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
         for _ in inputs[0].shape:
             code = f"tl.sum({code}, axis=0)"  # of a single element
         return code
-    return f"tl.reshape({inputs[0].code}, {tuple_of(aval.shape)})"
+    return f"tl.reshape({inputs[0].code}, {tuple_literal(aval.shape)})"
 
 
 def _select(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
@@ -123,9 +122,9 @@ def _iota(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
     axis, rank = params["dimension"], len(aval.shape)
     code = f"tl.arange(0, {aval.shape[axis]})"
     if rank > 1:
-        code += axes([axis], rank)
+        code += expand_index([axis], rank)
     shape = tuple(size if each == axis else 1 for each, size in enumerate(aval.shape))
-    return f"tl.cast({broadcast(Value(code, shape, np.dtype('int32')), aval.shape)}, {type_of(aval.dtype)})"
+    return f"tl.cast({broadcast(Value(code, shape, np.dtype('int32')), aval.shape)}, {triton_type(aval.dtype)})"
 
 
 def _division(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
@@ -136,12 +135,12 @@ def _division(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
 def _dot(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
     ((left_axis,), (right_axis,)), batch = params["dimension_numbers"]
     if tuple(map(len, batch)) != (0, 0) or {len(each.shape) for each in inputs} != {2}:
-        raise RefilError("a GPU kernel multiplies arrays that are not two matrices")
+        raise KernelError("multiplies arrays that are not two matrices")
     left = inputs[0].code if left_axis == 1 else f"tl.trans({inputs[0].code})"
     right = inputs[1].code if right_axis == 0 else f"tl.trans({inputs[1].code})"
     exact = _is_exact(params["precision"]) and inputs[0].dtype == np.float32
     precision = ', input_precision="ieee"' if exact else ""
-    return f"tl.cast(tl.dot({left}, {right}{precision}), {type_of(aval.dtype)})"
+    return f"tl.cast(tl.dot({left}, {right}{precision}), {triton_type(aval.dtype)})"
 
 
 def _is_exact(precision: Any) -> bool:
@@ -153,7 +152,7 @@ def _is_exact(precision: Any) -> bool:
 
 def _integer_power(params: dict[str, Any], inputs: list[Value], aval: Any) -> str:
     if params["y"] < 1:
-        raise RefilError(f"a GPU kernel raises a value to the power of {params['y']}; supported are positive integers")
+        raise KernelError(f"raises a value to the power of {params['y']}; supported are positive integers")
     return " * ".join([inputs[0].code] * params["y"])
 
 
@@ -168,7 +167,7 @@ SPECIAL: dict[str, Callable[[dict[str, Any], list[Any], Any], str]] = {
     "broadcast_to": lambda params, inputs, aval: broadcast(inputs[0], aval.shape),
     "reshape": _reshape,
     "squeeze": _reshape,
-    "transpose": lambda params, inputs, aval: f"tl.permute({inputs[0].code}, {tuple_of(params['permutation'])})",
+    "transpose": lambda params, inputs, aval: f"tl.permute({inputs[0].code}, {tuple_literal(params['permutation'])})",
     "select_n": _select,
     "iota": _iota,
     "div": _division,

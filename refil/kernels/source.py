@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from refil.errors import RefilError
-
 TYPES = {
     "float32": "tl.float32",
     "bfloat16": "tl.bfloat16",
@@ -21,6 +19,10 @@ TYPES = {
     "uint8": "tl.uint8",
     "bool": "tl.int1",
 }
+
+
+class KernelError(NotImplementedError):
+    """A kernel that cannot be translated or compiled; the message continues a sentence whose subject is the kernel."""
 
 
 @dataclass(frozen=True)
@@ -61,43 +63,43 @@ class Source:
         return Value(name, tuple(shape), np.dtype(dtype))
 
 
-def type_of(dtype: Any) -> str:
+def triton_type(dtype: Any) -> str:
     """Return Triton's name of a type."""
     name = np.dtype(dtype).name
     if name not in TYPES:
-        raise RefilError(f"a GPU kernel has values of type {name}; supported are {', '.join(TYPES)}")
+        raise KernelError(f"has values of type {name}; supported are {', '.join(TYPES)}")
     return TYPES[name]
 
 
 def literal(value: Any, aval: Any) -> Value:
-    """Return a number of a traced value's type."""
+    """Return a number as a literal of a traced value's type."""
     number = np.asarray(value, aval.dtype).item()
     text = f'float("{number}")' if isinstance(number, float) and not np.isfinite(number) else repr(number)
-    return Value(f"tl.cast({text}, {type_of(aval.dtype)})", (), np.dtype(aval.dtype), is_zero=number == 0)
+    return Value(f"tl.cast({text}, {triton_type(aval.dtype)})", (), np.dtype(aval.dtype), is_zero=number == 0)
 
 
 def constant(value: Any) -> Value:
     """Return a constant of a traced function."""
     if np.ndim(value):
-        raise RefilError("a GPU kernel contains a constant array; compute it in the kernel or pass it as an argument")
+        raise KernelError("contains a constant array; compute it in the kernel or pass it as an argument")
     return literal(value, np.asarray(value))
 
 
-def axes(kept: Sequence[int], rank: int) -> str:
-    """Return the index that places the axes of a value among those of a result."""
+def expand_index(kept: Sequence[int], rank: int) -> str:
+    """Return the index that adds the other axes of a result to a value, such as `[:, None]`."""
     return f"[{', '.join(':' if axis in kept else 'None' for axis in range(rank))}]"
 
 
-def times(code: str, factor: int) -> str:
+def scaled(code: str, factor: int) -> str:
     """Return the code of a product with a constant."""
     return code if factor == 1 else f"{code} * {factor}"
 
 
 def broadcast(value: Value, shape: tuple[int, ...]) -> str:
-    """Return the code of a value in a shape."""
-    return value.code if value.shape == shape else f"tl.broadcast_to({value.code}, {tuple_of(shape)})"
+    """Return the code that broadcasts a value to a shape."""
+    return value.code if value.shape == shape else f"tl.broadcast_to({value.code}, {tuple_literal(shape)})"
 
 
-def tuple_of(shape: Sequence[int]) -> str:
-    """Return the code of a shape."""
+def tuple_literal(shape: Sequence[int]) -> str:
+    """Return a shape as a tuple literal."""
     return f"({', '.join(map(str, shape))},)"

@@ -11,10 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from refil.errors import RefilError
-from refil.kernels import memory
+from refil.kernels import load_store
 from refil.kernels.operations import expression
-from refil.kernels.source import Reference, Source, Value, constant, literal
+from refil.kernels.source import KernelError, Reference, Source, Value, constant, literal
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 
@@ -24,10 +23,10 @@ def translate(traced: Any, references: Sequence[Reference], source: Source) -> N
     _run(traced.jaxpr, list(references), source, [constant(each) for each in traced.consts])
 
 
-def index_values(index_map: Callable[..., Any], places: Sequence[Value], source: Source) -> list[Value]:
+def index_values(index_map: Callable[..., Any], grid_indices: Sequence[Value], source: Source) -> list[Value]:
     """Append the operations of a block's index map and return its results."""
-    traced = jax.make_jaxpr(lambda *given: tuple(map(jnp.int32, index_map(*given))))(*[jnp.int32(0)] * len(places))
-    return _run(traced.jaxpr, list(places), source, [constant(each) for each in traced.consts])
+    traced = jax.make_jaxpr(lambda *given: tuple(map(jnp.int32, index_map(*given))))(*[jnp.int32(0)] * len(grid_indices))
+    return _run(traced.jaxpr, list(grid_indices), source, [constant(each) for each in traced.consts])
 
 
 def _run(jaxpr: Any, arguments: Sequence[Any], source: Source, consts: Sequence[Any] = ()) -> list[Any]:
@@ -64,21 +63,21 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     if name == "scan":
         return _loop(equation, inputs, source)
     if name in ("swap", "masked_swap"):
-        return [memory.store(name, params, inputs, source)]
+        return [load_store.store(name, params, inputs, source)]
     if len(equation.outvars) != 1:
-        raise RefilError(f"a GPU kernel uses {name}, which is not supported")
+        raise KernelError(f"uses {name}, which is not supported")
     aval = equation.outvars[0].aval
     is_load = name in ("get", "masked_load")
-    code = memory.load(params, inputs, aval, source) if is_load else expression(name, params, inputs, aval)
+    code = load_store.load(params, inputs, aval, source) if is_load else expression(name, params, inputs, aval)
     return [source.assign(code, aval.shape, aval.dtype)]
 
 
 def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
-    """Append a loop of a fixed number of iterations, which carries values but has no sequences."""
+    """Append a `fori_loop`: a scan that carries values and has no sequences."""
     body = equation.params["jaxpr"]
     outside, inside = ((*each.invars, *each.outvars) for each in (equation, body.jaxpr))
     if any(one.aval.shape != other.aval.shape for one, other in zip(outside, inside, strict=True)):
-        raise RefilError("a GPU kernel scans over an array; use jax.lax.fori_loop")
+        raise KernelError("scans over an array; use jax.lax.fori_loop")
     fixed = len(inputs) - len(equation.outvars)
     consts, carried = inputs[:fixed], inputs[fixed:]
     state = [source.assign(each.code, each.shape, each.dtype) for each in carried]

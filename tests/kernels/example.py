@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from refil.kernels.program import Block, Kernel, Options
+from refil.kernels.source import KernelError
 from tests.kernels import language
 
 
@@ -45,7 +46,5 @@ def assert_translates(function: Callable, *inputs, rtol=1e-6) -> None:
 
 
 def refuses(body: Callable, shape, words: str, dtype=jnp.float32) -> None:
-    from refil.errors import RefilError
-
-    with pytest.raises(RefilError, match=words):
+    with pytest.raises(KernelError, match=words):
         source_of(body, sized(shape, dtype))

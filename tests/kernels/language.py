@@ -18,22 +18,22 @@ class Pointer:
     """Places in an array that is seen as flat."""
 
     array: np.ndarray
-    places: np.ndarray | int = 0
+    offsets: np.ndarray | int = 0
 
     def __add__(self, offset):
-        return Pointer(self.array, self.places + offset)
+        return Pointer(self.array, self.offsets + offset)
 
 
 def load(pointer, mask=None, other=None):
     if mask is None:
-        return pointer.array[pointer.places]
-    return np.where(mask, pointer.array[np.where(mask, pointer.places, 0)], other)
+        return pointer.array[pointer.offsets]
+    return np.where(mask, pointer.array[np.where(mask, pointer.offsets, 0)], other)
 
 
 def store(pointer, values, mask=None):
-    places, values = np.broadcast_arrays(pointer.places, values)
-    chosen = np.ones(places.shape, bool) if mask is None else np.broadcast_to(mask, places.shape)
-    pointer.array[places[chosen]] = values[chosen]
+    offsets, values = np.broadcast_arrays(pointer.offsets, values)
+    chosen = np.ones(offsets.shape, bool) if mask is None else np.broadcast_to(mask, offsets.shape)
+    pointer.array[offsets[chosen]] = values[chosen]
 
 
 def dot(left, right, input_precision=None):
@@ -78,16 +78,16 @@ LIBDEVICE = SimpleNamespace(sqrt=np.sqrt, rsqrt=lambda value: 1 / np.sqrt(value)
 
 
 def run_kernel(kernel: Kernel, arrays) -> tuple[jax.Array, ...]:
-    """Stand in for `launch.launch`: run the translated source for every place of the grid."""
+    """Stand in for `launch.launch`: run the translated source for every point of the grid."""
     text = kernel.triton_source(arrays)
 
     def run(*arrays):
         inputs = [np.array(leaf).reshape(-1) for leaf in arrays]
         outputs = [np.zeros(prod(each.shape), each.dtype) for each in kernel.out_shape]
-        place = [0]
-        namespace = {"tl": SimpleNamespace(**vars(LANGUAGE), program_id=lambda axis: place[0]), "libdevice": LIBDEVICE}
+        number = [0]
+        namespace = {"tl": SimpleNamespace(**vars(LANGUAGE), program_id=lambda axis: number[0]), "libdevice": LIBDEVICE}
         exec(compile(text, kernel.name, "exec"), namespace)
-        for place[0] in range(prod(kernel.grid)):
+        for number[0] in range(prod(kernel.grid)):
             namespace[kernel.name](*map(Pointer, [*inputs, *outputs]))
         return tuple(leaf.reshape(each.shape) for leaf, each in zip(outputs, kernel.out_shape, strict=True))
 

@@ -8,11 +8,11 @@ import pytest
 
 from refil import hardware
 from refil.envs.starcraft.sim import kernel as battle
-from refil.errors import RefilError
 from refil.hardware import Device
 from refil.kernels import launch
 from refil.kernels.call import kernel_call
 from refil.kernels.program import Options
+from refil.kernels.source import KernelError
 from refil.nn.kernels import attention, gru, heads, layer_norm, updet
 from tests.envs.starcraft.sim.test_kernel import amid_battle
 from tests.gpu import program_for_gpu
@@ -78,7 +78,7 @@ def test_products_and_sums_are_fused_if_allowed(for_an_h200, fuse):
         outputs[...] = inputs[...] * inputs[...] + 1
 
     source = kernel_of(linear, sized((32,))).triton_source([sized((32,))])
-    compiled = launch.compile_kernel(source, "example", ("*fp32", "*fp32"), Options(num_warps=1, fuse=fuse), 90)
+    compiled = launch.compile_kernel(source, "example", ("*fp32", "*fp32"), Options(num_warps=1, fp_fusion=fuse), 90)
     assert ("fma.rn.f32" in compiled.ptx) == fuse
 
 
@@ -101,5 +101,5 @@ def test_gpus_without_a_compute_capability_are_refused(monkeypatch):
     monkeypatch.setattr(hardware, "device", lambda: Device("gpu", "AMD Instinct MI300X", "amd"))
     spec = jax.experimental.pallas.BlockSpec((16,), lambda i: (0,))
     call = kernel_call(lambda inputs, outputs: None, sized((16,)), (1,), [spec], spec, Options(name="empty"))
-    with pytest.raises(RefilError, match=r"kernels for AMD Instinct MI300X; switch them off with kernels='off'"):
+    with pytest.raises(KernelError, match=r"kernels for AMD Instinct MI300X; switch them off with kernels='off'"):
         call(jnp.zeros(16))

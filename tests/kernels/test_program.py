@@ -1,9 +1,11 @@
 """The source of a kernel in Triton's language."""
 
 import jax.numpy as jnp
+import pytest
 
 from refil.kernels.program import Block, Kernel, Options
-from tests.kernels.example import refuses, sized, source_of
+from refil.kernels.source import KernelError
+from tests.kernels.example import kernel_of, refuses, sized, source_of
 
 
 def test_the_source_is_readable():
@@ -14,9 +16,9 @@ def test_the_source_is_readable():
         source_of(double, sized((16,)))
         == """\
 def example(array_0, array_1):
-    place = tl.program_id(0)
-    v0 = place % 1
-    place = place // 1
+    rest = tl.program_id(0)
+    v0 = rest % 1
+    rest = rest // 1
     v1 = array_0
     v2 = array_1
     v3 = v1 + tl.arange(0, 16)
@@ -60,3 +62,10 @@ def test_a_kernel_without_a_name_is_called_like_its_function():
 
 def test_types_that_triton_does_not_have_are_refused():
     refuses(copy, (16,), "values of type complex64", jnp.complex64)
+
+
+def test_errors_name_the_kernel():
+    with pytest.raises(KernelError, match=r"^the GPU kernel sums uses cumsum, which is not supported$"):
+        kernel_of(
+            lambda inputs, outputs: outputs.__setitem__(..., jnp.cumsum(inputs[...])), sized((16,)), name="sums"
+        ).triton_source([sized((16,))])

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from refil.errors import RefilError
 from refil.kernels import source
+from refil.kernels.source import KernelError
 
 
 def aval(dtype):
@@ -30,11 +30,11 @@ def test_zero_is_known_so_that_offsets_can_leave_it_out():
     assert not source.literal(1, aval(np.int32)).is_zero
 
 
-def test_axes_are_placed_among_those_of_the_result():
-    assert source.axes([1], 3) == "[None, :, None]"
-    assert source.tuple_of((4,)) == "(4,)"
-    assert source.times("x", 1) == "x"
-    assert source.times("x", 3) == "x * 3"
+def test_an_index_adds_the_other_axes_of_a_result():
+    assert source.expand_index([1], 3) == "[None, :, None]"
+    assert source.tuple_literal((4,)) == "(4,)"
+    assert source.scaled("x", 1) == "x"
+    assert source.scaled("x", 3) == "x * 3"
 
 
 def test_values_are_broadcast_only_where_shapes_differ():
@@ -51,5 +51,5 @@ def test_assignments_are_indented_and_have_names_of_their_own():
 
 
 def test_unknown_types_are_refused_with_the_supported_ones():
-    with pytest.raises(RefilError, match=r"values of type float64; supported are float32"):
-        source.type_of(np.float64)
+    with pytest.raises(KernelError, match=r"values of type float64; supported are float32"):
+        source.triton_type(np.float64)

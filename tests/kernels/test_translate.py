@@ -54,10 +54,10 @@ def test_what_cannot_be_translated_is_refused_by_name():
         refuses(kernel, (16,), words)
 
 
-def test_index_maps_become_expressions_of_the_place_in_the_grid():
-    lines, place = Source(), Value("place", (), np.dtype("int32"))
-    row, zero = index_values(lambda row: (2 * row, 0), [place], lines)
-    assert lines.lines == ["    v0 = tl.cast(2, tl.int32) * place"]
+def test_index_maps_become_expressions_of_the_index_in_the_grid():
+    lines, index = Source(), Value("index", (), np.dtype("int32"))
+    row, zero = index_values(lambda row: (2 * row, 0), [index], lines)
+    assert lines.lines == ["    v0 = tl.cast(2, tl.int32) * index"]
     assert (row.code, row.is_zero, zero.is_zero) == ("v0", False, True)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from refil import hardware
 from refil.errors import RefilError
+from refil.kernels.source import KernelError
 from refil.training import devices
 from refil.training.devices import Devices
 from tests import tiny_runs, tiny_streams
@@ -182,7 +183,7 @@ def test_programs_compile_with_the_precision_of_this_thread():
 def fails_with_kernels(values):
     """A program that does not compile while kernels are on."""
     if hardware.kernels().yes:
-        raise NotImplementedError("out of shared memory\nand a long explanation")
+        raise KernelError("out of shared memory\nand a long explanation")
     return values + 1
 
 

@@ -50,7 +50,7 @@ def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, i
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[: len(FIELDS)]],
-        options=Options(num_warps=1, num_stages=1, fuse=False, interpret=interpret, name="game_ticks"),
+        options=Options(num_warps=1, num_stages=1, fp_fusion=False, interpret=interpret, name="game_ticks"),
     )(*inputs)
     after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
     return replace(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from refil.kernels import memory
+from refil.kernels import load_store
 from refil.kernels.call import load, store
 from refil.kernels.source import Reference, Source, Value
 from tests.kernels import language
@@ -64,5 +64,5 @@ def test_a_reference_is_indexed_once():
 def test_stores_without_a_mask_write_every_element():
     lines, value = Source(), Value("x", (16,), np.dtype("float32"))
     tree = jax.tree.structure(())
-    memory.store("swap", {"tree": tree}, [Reference("p", (16,), (1,)), value], lines)
+    load_store.store("swap", {"tree": tree}, [Reference("p", (16,), (1,)), value], lines)
     assert lines.lines == ["    v0 = p + tl.arange(0, 16)", "    tl.store(v0, x)"]

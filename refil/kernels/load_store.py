@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from refil.errors import RefilError
-from refil.kernels.source import Reference, Source, Value, axes, broadcast, times, type_of
+from refil.kernels.source import KernelError, Reference, Source, Value, broadcast, expand_index, scaled, triton_type
 
 
 def load(params: dict[str, Any], inputs: list[Any], aval: Any, source: Source) -> str:
@@ -20,7 +19,7 @@ def load(params: dict[str, Any], inputs: list[Any], aval: Any, source: Source) -
     if mask is None:
         return f"tl.load({pointer})"
     other = "0" if other is None else other.code
-    return f"tl.load({pointer}, mask={broadcast(mask, aval.shape)}, other=tl.cast({other}, {type_of(aval.dtype)}))"
+    return f"tl.load({pointer}, mask={broadcast(mask, aval.shape)}, other=tl.cast({other}, {triton_type(aval.dtype)}))"
 
 
 def store(name: str, params: dict[str, Any], inputs: list[Any], source: Source) -> None:
@@ -36,7 +35,7 @@ def store(name: str, params: dict[str, Any], inputs: list[Any], source: Source) 
 def _address(reference: Reference, indexers: Sequence[Any], source: Source) -> str:
     """Return the pointers to the elements of a reference that an index selects."""
     if len(indexers) > 1:
-        raise RefilError("a GPU kernel indexes a reference twice; index it once")
+        raise KernelError("indexes a reference twice; index it once")
     indices = indexers[0].indices if indexers else [slice(None)] * len(reference.shape)
     arrays = [each.shape for each in indices if isinstance(each, Value)]
     leading = max(map(len, arrays), default=0)  # axes of the result that index arrays select; slices select the others
@@ -44,12 +43,12 @@ def _address(reference: Reference, indexers: Sequence[Any], source: Source) -> s
     terms, axis = [reference.pointer], leading
     for index, size, stride in zip(indices, reference.shape, reference.strides, strict=True):
         if isinstance(index, Value):
-            view = axes([*range(leading)], rank) if index.shape and rank > leading else ""
-            terms.append(times(f"{index.code}{view}", stride))
+            view = expand_index([*range(leading)], rank) if index.shape and rank > leading else ""
+            terms.append(scaled(f"{index.code}{view}", stride))
             continue
         start, step, size = getattr(index, "start", None) or 0, getattr(index, "stride", 1), getattr(index, "size", size)
-        places = times(f"tl.arange(0, {size}){axes([axis], rank) if rank > 1 else ''}", step)
+        offsets = scaled(f"tl.arange(0, {size}){expand_index([axis], rank) if rank > 1 else ''}", step)
         start = start.code if isinstance(start, Value) else start
-        terms.append(times(f"({start} + {places})" if start else places, stride))
+        terms.append(scaled(f"({start} + {offsets})" if start else offsets, stride))
         axis += 1
     return source.assign(" + ".join(terms), (), np.int32).code

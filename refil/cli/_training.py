@@ -16,6 +16,11 @@ from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
 from refil.training.setup import Setup
 
+MANY_ENVS = 256  # environments of an on-policy run that is meant for a GPU
+ON_CPU = (
+    "There is no GPU, and these settings are for one. On a CPU start smaller: add --envs 64 --minibatches 4 --method.size 64"
+    " --method.memory 64 --steps 1000000, or run 'make train', which takes three minutes."
+)
 STOPPING = "Stopping after the next save; press Ctrl-C again to stop without saving."
 
 
@@ -49,6 +54,15 @@ def run_training(config: RunConfig, run: RunDir, resume: bool) -> bool:
         if bar.steps is not None:
             bar.log("  ".join(bar.lines()))  # where nothing is live, the last line says where training ended
         return finished
+
+
+def hint(config: RunConfig) -> str | None:
+    """Return advice about settings that are too large for this machine."""
+    from refil import hardware
+    from refil.training import config as configs
+
+    on_policy = configs.algorithm_name(config.method.name, config.method.sha256) == "onpolicy"
+    return ON_CPU if on_policy and config.train.envs >= MANY_ENVS and not hardware.on_gpu() else None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 from refil import plugins, settings, stats, teams
 from refil.cli import _flags
 from refil.cli._early_args import DEFAULT_METHOD, EarlyArgs, base_config, split_early_args
-from refil.cli._training import check, run_training
+from refil.cli._training import check, hint, run_training
 from refil.errors import RefilError
 from refil.storage import initial, run_dir, serialization
 from refil.storage.progress import ProgressBar
@@ -72,6 +72,8 @@ def _start(early: EarlyArgs, rest: list[str]) -> tuple[bool, RunDir]:
     config = _parse(base_config(early), rest)
     setup = check(config)  # raises before anything is written
     init = initial.load(_weights(early.init_from), setup) if early.init_from else None
+    if advice := hint(config):
+        print(advice)
     if early.config and init is None and (weights := Path(early.config).parent / initial.INIT).exists():
         print(f"This run starts from random weights; add --init-from {weights} to start where {early.config} did.")
     path = Path(early.out) if early.out else _new_folder(config)

@@ -8,14 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
+from refil import hardware
 from refil.cli import _signals
 from refil.cli._advice import error_text
-from refil.cli._training import graceful_shutdown, run_training
+from refil.cli._training import graceful_shutdown, hint, run_training
 from refil.envs import group_matching
 from refil.errors import RefilError
 from refil.hosted import LostError
 from refil.storage import run_dir
-from refil.training import flags, trainer
+from refil.training import config, flags, trainer
 from tests.tiny_runs import small
 
 SMALL = ["group_matching", "--precision", "tf32", "--deterministic"]
@@ -32,6 +33,15 @@ def test_a_run_whose_game_fails_says_how_to_continue_on_the_command_line(monkeyp
         run_training(run.config, run, resume=False)
     advice = f"Training until then is saved; 'refil train --resume {run.path}' continues it"
     assert error_text(caught.value) == f"an episode was lost. {advice}"
+
+
+def test_on_policy_settings_for_a_gpu_come_with_advice_on_a_cpu(monkeypatch):
+    large = config.default("3-8sz", "refil_pqn")
+    assert "--envs 64 --minibatches 4" in hint(large)
+    assert hint(large.with_options(envs=64, minibatches=4)) is None
+    assert hint(config.default("3-8sz", "refil").with_options(envs=1024)) is None
+    monkeypatch.setattr(hardware, "on_gpu", lambda: True)
+    assert hint(large) is None
 
 
 class Stopped:

@@ -92,10 +92,7 @@ class Trajectory(eqx.Module):
 
 
 class PackIndex(eqx.Module):
-    """Positions of packed timesteps in a time-major layout: `timestep * rows + row`.
-
-    Unused positions of the packed sequence hold `rows * timesteps`.
-    """
+    """Positions of packed timesteps in a time-major layout, `timestep * rows + row`; unused ones hold `rows * timesteps`."""
 
     position: Int[Array, "*batch"]
     rows: int = eqx.field(static=True)
@@ -248,3 +245,4 @@ class EnvDefaults:
     recurrent: bool | None = None
     last_action: bool | None = None
     mixer: str | None = None
+    own_embedding: bool | None = None

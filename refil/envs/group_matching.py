@@ -32,6 +32,7 @@ DEFAULTS = EnvDefaults(
     recurrent=False,
     last_action=False,
     mixer="linear",
+    own_embedding=True,  # all agents see everything
 )
 
 

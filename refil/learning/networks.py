@@ -92,6 +92,8 @@ class OnPolicyNetOptions(HeadOptions, AgentOptions):
     utility: Literal["attention", "mean_pooling", "max_pooling", "updet"] = "attention"  # Network of the agents
     mixer: Literal["qmix", "vdn"] = "qmix"  # How utilities are combined into a joint value
     shared_targets: bool = False  # Score actions aimed at entities by the target's features, with the same weights for all
+    # Add each agent's own embedding to what it sees: otherwise, agents that see the same differ by their attention alone
+    own_embedding: Annotated[bool, FromEnv] = False
     layer_norm: bool = True  # Normalize after every dense layer and the GRU (UPDeT has its own normalization)
     memory: PositiveInt = 128  # Size of the GRU's hidden state
     mixing: PositiveInt = 32  # Size of the mixing layer
@@ -183,6 +185,8 @@ def on_policy_model(options: OnPolicyNetOptions, spec: Spec, key: PRNGKeyArray) 
     """Initialize the networks of an on-policy method."""
     if options.shared_targets:
         _check_shared_targets(options, spec)
+    if options.own_embedding and (options.utility == "updet" or not options.layer_norm):
+        raise RefilError("method.own_embedding needs method.layer_norm, and a method.utility other than updet; turn it off")
     key_utility, key_mixer = jax.random.split(key)
     aggregator = {
         "attention": lambda: attention_factory(options.size, options.heads),
@@ -214,6 +218,8 @@ def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: Laye
     outputs = options.memory if options.recurrent else options.size
     inputs = input_size(spec, options.last_action)
     encoder = normalized_encoder((inputs, options.size, outputs), aggregator, key_encoder)
+    if options.own_embedding:
+        encoder = replace(encoder, own=linear(options.size, outputs, jax.random.fold_in(key, 4)))
     scores = spec.actions - spec.target_actions + 1 + TARGET_SIZE if options.shared_targets else spec.actions
     head = ExactLinear(_scaled(linear(outputs, scores, key_head), options.head_scale))
     if not options.recurrent:

@@ -35,16 +35,24 @@ def normalized_linear(inputs: int, outputs: int, key: PRNGKeyArray) -> Normalize
 
 
 class NormalizedEncoder(eqx.Module):
-    """Embeds every entity and aggregates those in view, with normalization and a ReLU after each of the two."""
+    """Embeds every entity and aggregates those in view, with normalization and a ReLU after each of the two.
+
+    With `own`, a dense layer, what it makes of an agent's own embedding is added to the agent's aggregate.
+    """
 
     embed: NormalizedLinear
     aggregator: Aggregator
     norm: LayerNorm
+    own: Linear | None = None
 
     def __call__(
         self, inputs: Float[Array, "*batch entities features"], views: Bool[Array, "views *batch agents entities"]
     ) -> Float[Array, "views *batch agents outputs"]:
-        return self.norm(self.aggregator.project(self.embed(inputs)).attend(views), relu=True)
+        embedded = self.embed(inputs)
+        aggregate = self.aggregator.project(embedded).attend(views)
+        if self.own is not None:
+            aggregate = aggregate + self.own(embedded[..., : views.shape[-2], :])
+        return self.norm(aggregate, relu=True)
 
 
 def normalized_encoder(

@@ -179,6 +179,7 @@ def _from_values(values: dict[str, Any]) -> RunConfig:
     env, method = dict(values.pop("env")), dict(values.pop("method"))
     names = ((each.pop("name"), each.pop("sha256")) for each in (env, method))
     config = _default(*names)
+    method = stored.fill_in_method(method, config.method.options)
     version = values.pop("version", 1)
     if type(version) is not int or version not in (1, VERSION):
         raise RefilError(f"the config has version {version}; this version of refil reads 1 and {VERSION}")

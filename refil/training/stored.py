@@ -23,12 +23,15 @@ MAY_BE_MISSING = (
     "env.tasks",
     "env.variation",
     "env.vary",
+    "method.own_embedding",
     "method.sha256",
     "method.shared_targets",
     "output.replay",
     "output.stop_after",
     "train.kernels",
 )
+# Options of methods among these for which an environment may choose another default: what they are where they are missing.
+METHOD_BEFORE = {"own_embedding": False}
 Names = dict[str, tuple[str, str]]  # name and SHA-256 of the environment and of the method; built-in ones have no hash
 
 
@@ -119,6 +122,11 @@ def lacking(saved: str, requested: str) -> list[str]:
     """Return the options that the second of two stored configs lacks, except those that older versions do not have."""
     ours, theirs = _flat_pair(saved, requested)
     return [path for path in ours if path not in theirs and path not in MAY_BE_MISSING]
+
+
+def fill_in_method(values: dict[str, Any], options: Any) -> dict[str, Any]:
+    """Return the stored options of a method, with those that an earlier version did not have."""
+    return {name: value for name, value in METHOD_BEFORE.items() if hasattr(options, name)} | values
 
 
 def _flat_pair(saved: str, requested: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -61,6 +61,12 @@ def test_on_policy_heads_start_scaled():
     assert (scaled.encoder.embed.weight == plain.encoder.embed.weight).all()
 
 
+@pytest.mark.parametrize("changes", [{"layer_norm": False}, {"utility": "updet"}], ids=str)
+def test_an_own_embedding_needs_an_encoder_to_add_it_to(changes):
+    with pytest.raises(RefilError, match=r"method.own_embedding needs method.layer_norm, and a method.utility other than"):
+        networks.on_policy_model(small(networks.OnPolicyNetOptions, own_embedding=True, **changes), SPEC, KEY)
+
+
 def test_shared_targets_need_actions_aimed_at_entities_and_a_memory():
     build = networks.on_policy_model
     assert isinstance(build(small(networks.OnPolicyNetOptions, shared_targets=True), AIMED, KEY).utility, TargetedUtility)

@@ -34,6 +34,16 @@ def test_an_encoder_has_the_asked_number_of_outputs_and_ignores_what_is_out_of_v
     assert not np.allclose(changed[0, 1], outputs[0, 1])
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_agents_that_see_the_same_without_preferences_differ_by_their_own_embedding_only(own):
+    encoder = normalized.normalized_encoder((3, 8, 6), partial(attention, 8, 2), jax.random.key(0))
+    even = replace(encoder.aggregator, query_key_value=encoder.aggregator.query_key_value.at[:, :8].set(0.0))
+    layer = normalized.linear(8, 6, jax.random.key(1)) if own else None
+    inputs = jax.random.normal(jax.random.key(2), (5, 3))
+    (outputs,) = replace(encoder, aggregator=even, own=layer)(inputs, jnp.ones((1, 2, 5), bool))
+    assert np.allclose(outputs[0], outputs[1], atol=1e-5) != own
+
+
 def test_exact_layers_compute_in_float32():
     layer = normalized.linear(4, 2, jax.random.key(0))
     rounded = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), normalized.ExactLinear(layer))
@@ -44,7 +54,16 @@ def test_exact_layers_compute_in_float32():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"recurrent": False}, {"layer_norm": False}, {"utility": "mean_pooling"}, {"utility": "updet"}, {"mixer": "vdn"}],
+    [
+        {},
+        {"recurrent": False},
+        {"layer_norm": False},
+        {"utility": "mean_pooling"},
+        {"utility": "updet"},
+        {"mixer": "vdn"},
+        {"own_embedding": True},
+        {"own_embedding": True, "recurrent": False, "utility": "mean_pooling"},
+    ],
     ids=str,
 )
 def test_every_choice_of_networks_can_be_initialized(changes):

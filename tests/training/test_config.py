@@ -35,6 +35,11 @@ def test_environments_choose_the_papers_settings():
     )
 
 
+def test_group_matching_gives_on_policy_agents_their_own_embedding():
+    chosen = {env: configs.default(env, "refil_pqn").method.options.own_embedding for env in ("group_matching", "3-8sz")}
+    assert chosen == {"group_matching": True, "3-8sz": False}
+
+
 def test_an_environment_without_defaults_gets_neutral_ones(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(USER_ENV)

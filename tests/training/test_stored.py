@@ -127,6 +127,12 @@ def test_options_newer_than_version_0_2_0_may_be_missing(section, name, before):
     )
 
 
+def test_agents_of_earlier_versions_have_no_embedding_of_their_own():
+    values = json.loads(configs.default("group_matching", "refil_pqn").to_json())
+    assert values["method"].pop("own_embedding")
+    assert not configs.read(json.dumps(values), "here").method.options.own_embedding
+
+
 def test_a_missing_section_is_refused_by_its_options():
     values = json.loads(small().to_json())
     del values["train"]

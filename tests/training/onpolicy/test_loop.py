@@ -116,3 +116,16 @@ def test_a_small_game_is_learned():
     rates = [line["win_rate"] for line in run.metrics if "win_rate" in line]
     assert rates[0] < 0.1
     assert rates[-1] > 0.4
+
+
+@pytest.mark.slow
+def test_group_matching_is_learned():
+    run = refil.train(
+        "group_matching",
+        "refil_pqn",
+        env_options={"agents": 3, "cells": 5, "horizon": 8},
+        **{"steps": 12_000, "envs": 16, "rollout": 8, "minibatches": 2, "eval_every": 4000},
+    )
+    rates = [line["win_rate"] for line in run.metrics if "win_rate" in line]
+    assert rates[0] < 0.6
+    assert rates[-1] > 0.8

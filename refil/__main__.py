@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 ExitCode = int | str | None
 COMMANDS = "refil.cli"
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE, errno.EBADF)  # what a full or closed stream raises
+GC_THRESHOLD = 10_000  # new objects until garbage is collected; Python's 700 cost a tenth of the time to the first update
 NO_WINDOWS = "Windows is not supported, since it lacks the file locks and signals that refil needs; use its Subsystem for Linux"
 
 
@@ -37,6 +39,7 @@ def usage() -> str:
 def main() -> None:
     """Run one command; errors that the user can fix are one line and exit code 2."""
     try:
+        gc.set_threshold(GC_THRESHOLD)
         _prepare_streams()
         warnings.formatwarning = _warning_line
         if sys.platform == "win32":

@@ -85,7 +85,7 @@ class Devices:
         compiled = jit(self.shard_mapped(learn), donate_argnums=0)
         if not is_hosted(env):
             return jit(self.shard_mapped(play)), compiled
-        return Uncompiled(lambda state: partial(play, state)), _LearnFromHosted(self, compiled)
+        return Uncompiled(play, put_off=True), _LearnFromHosted(self, compiled)
 
     def player(self, env: Env, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
         """Compile a function that plays episodes with every seed."""
@@ -136,21 +136,23 @@ def jit_quickly(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
 
 
 class Uncompiled:
-    """A function that takes the place of a compiled program, because it plays episodes outside of compiled programs."""
+    """A function in place of a compiled program, since it plays outside of them; if put off, a call returns what will play."""
 
-    def __init__(self, function: Callable[..., PyTree]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., PyTree], put_off: bool = False) -> None:
+        self.function, self.put_off = function, put_off
 
     def __call__(self, *arguments: Any) -> PyTree:
-        return self.function(*arguments)
+        return partial(self.function, *arguments) if self.put_off else self.function(*arguments)
+
+    def eval_shape(self, *arguments: Any) -> PyTree:
+        """Return the shapes of what is played."""
+        return jax.eval_shape(self.function, *arguments)
 
     def lower(self, *arguments: Any) -> "Uncompiled":
-        """Return itself."""
+        """Return itself, as `compile` does."""
         return self
 
-    def compile(self) -> "Uncompiled":
-        """Return itself."""
-        return self
+    compile = lower
 
 
 def program(env: Env, function: Callable[..., PyTree], quickly: bool = False) -> Callable[..., PyTree]:

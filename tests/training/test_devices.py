@@ -222,15 +222,24 @@ def test_the_use_of_kernels_reaches_the_threads_that_compile():
     assert seen == ["off"]
 
 
+def test_a_program_that_plays_is_traced_once_for_its_shapes_and_to_compile_it():
+    traces, state = [], jax.ShapeDtypeStruct((1,), jnp.float32)
+    play, learn = Devices(1).play_and_learn(GAME, lambda state: traces.append(state) or state + 1, lambda *both: sum(both))
+    devices.compile_all((learn, state, play.eval_shape(state)), (play, state))
+    assert len(traces) == 1
+
+
 def test_playing_outside_of_programs_is_put_off_until_learning_needs_it():
     env, played = Hosted(GAME), []
 
     def play(state):
-        played.append(float(state[0]))
+        played.append(state[0])
         return state + 1
 
     shapes = jax.ShapeDtypeStruct((1,), jnp.float32)
     play_program, learn = Devices(1).play_and_learn(env, play, lambda state, played: state + 10 * played)
+    assert play_program.eval_shape(shapes) == shapes
+    played.clear()
     learn = learn.lower(shapes, shapes).compile()
     state = jnp.zeros(1)
     for expected in (10.0, 120.0):
@@ -239,4 +248,4 @@ def test_playing_outside_of_programs_is_put_off_until_learning_needs_it():
         state = learn(state, waiting)
         assert state.tolist() == [expected]
     play_program(state)
-    assert played == [0.0, 10.0]  # the last one is not needed
+    assert [value.item() for value in played] == [0.0, 10.0]  # the last one is not needed

@@ -74,11 +74,6 @@ def batch_to_learn(state: TrainState, played: Rollout) -> EpisodeBatch:
     return replace(played.batch, start=state.stream.memory)
 
 
-def rollout_shapes(setup: Setup, state: TrainState) -> Rollout:
-    """Return the shapes of what `play` returns."""
-    return jax.eval_shape(partial(play, setup), state)
-
-
 def learn(setup: Setup, state: TrainState, played: Rollout) -> TrainState:
     """Learn from a rollout."""
     counts, config = state.counters, setup.algorithm

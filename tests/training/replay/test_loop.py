@@ -93,12 +93,6 @@ def test_an_iteration_is_compiled_once(programs, three):
     assert programs.traces == 1
 
 
-def test_shapes_of_rollouts_are_known_without_playing():
-    setup = small(seeds=2).build()
-    before = jax.eval_shape(partial(loop.init, setup))
-    assert loop.rollout_shapes(setup, before) == jax.eval_shape(partial(loop.play, setup), before)
-
-
 def test_every_seed_may_start_from_a_given_model(programs):
     setup = programs.setup
     model = setup.method.init(jax.random.key(9))

@@ -5,7 +5,7 @@ Lengths are in map cells, times in game ticks; 16 ticks are one second in the ga
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import equinox as eqx
@@ -151,6 +151,7 @@ class UnitTable:
     names: tuple[str, ...]
     units: tuple[Unit, ...]
 
+    @partial(jax.jit, static_argnums=0, inline=True)  # traced once per shape, not at every use
     def __getitem__(self, unit_type: Int[Array, " units *batch"]) -> UnitStats:
         is_type = [unit_type == number for number in range(len(self.units))]
         return UnitStats(**{field.name: self._column(field.name, is_type) for field in fields(UnitStats)})

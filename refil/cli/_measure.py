@@ -167,7 +167,7 @@ def _compile_twice(
             jax.clear_caches()
             started = time.perf_counter()
             play, learn = used.play_and_learn(setup.env, partial(loop.play, setup), partial(loop.learn, setup))
-            played = used.sharded_shapes(play.eval_shape(state))
+            played = used.sharded_shapes(loop.rollout_shapes(setup, state, play))
             programs = devices.compile_all((learn, state, played), (play, state))
             times.append(time.perf_counter() - started)
     return programs, *times

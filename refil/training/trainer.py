@@ -164,7 +164,7 @@ class Trainer:
 
     def compile(self, state: Any) -> None:
         """Compile the programs that every run calls; others compile when they are first called."""
-        played = self.devices.sharded_shapes(self.play.eval_shape(state))  # `play` is traced once, here
+        played = self.devices.sharded_shapes(self.algorithm.rollout_shapes(self.setup, state, self.play))
         counts = state.counters
         self.learn, self.play, self.evaluate, self.scalars, self.due, self.mark_logged = devices.compile_all(
             (self.learn, state, played),

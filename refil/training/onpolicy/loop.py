@@ -74,6 +74,11 @@ def batch_to_learn(state: TrainState, played: Rollout) -> EpisodeBatch:
     return replace(played.batch, start=state.stream.memory)
 
 
+def rollout_shapes(setup: Setup, state: TrainState, play: Any) -> Rollout:
+    """Return the shapes of what `play`, a program that is not compiled yet, returns; it is traced here and not again."""
+    return play.eval_shape(state)
+
+
 def learn(setup: Setup, state: TrainState, played: Rollout) -> TrainState:
     """Learn from a rollout."""
     counts, config = state.counters, setup.algorithm

@@ -1,8 +1,8 @@
 """The paper's algorithm: play a round of episodes, store them in the replay buffer, make as many updates.
 
 The trainer calls `init`, `play`, `learn`, `models` and `scalars`; before training it also calls `rows_per_seed`,
-`required_bytes` and `compressor`. Everything a seed does depends only on its own state and number: a seed trained alone equals
-the same seed in a batch, and a saved state continues bit-identically.
+`required_bytes`, `rollout_shapes` and `compressor`. Everything a seed does depends only on its own state and number: a seed
+trained alone equals the same seed in a batch, and a saved state continues bit-identically.
 """
 
 import math
@@ -70,6 +70,12 @@ def _play(setup: Setup, team: Any, counts: Counters) -> Trajectory:
     policy_state = team_state(team, setup.train.envs, setup.env.spec.agents)
     keys = derive_keys(counts.seed, PLAY, counts.episodes)
     return replace(rollout_random_tasks(setup.env, policy, policy_state, setup.train.envs, keys), metrics={})
+
+
+def rollout_shapes(setup: Setup, state: TrainState, play: Any) -> Trajectory:
+    """Return the shapes of what `play` returns, without tracing it, so that `learn` can be compiled at once."""
+    leading = (setup.train.seeds, setup.train.envs)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*leading, *leaf.shape[2:]), leaf.dtype), state.replay.trajectories)
 
 
 def learn(setup: Setup, state: TrainState, trajectories: Trajectory) -> TrainState:

@@ -64,6 +64,8 @@ REDUCTIONS = {
     "argmin": "tl.argmin",
 }
 
+CALLS = {"take_rows": "tl.gather({0}, {1}, axis=0)"}  # functions with an operation of their own in Triton's language
+
 
 def expression(name: str, params: dict[str, Any], inputs: list[Any], aval: Any) -> str:
     """Return the code of an operation with one result."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from refil.errors import RefilError
 from refil.kernels import memory
-from refil.kernels.operations import expression
+from refil.kernels.operations import CALLS, expression
 from refil.kernels.source import Reference, Source, Value, constant, literal
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
@@ -56,6 +56,8 @@ def _needed(jaxpr: Any) -> list[Any]:
 
 def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     name, params = equation.primitive.name, equation.params
+    if params.get("name") in CALLS:
+        return [_call(equation, inputs, source)]
     if name in INLINED:
         inner = params[INLINED[name]]
         return _run(getattr(inner, "jaxpr", inner), inputs, source, [constant(each) for each in getattr(inner, "consts", ())])
@@ -63,6 +65,8 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
         return inputs  # an argument of the kernel
     if name == "scan":
         return _loop(equation, inputs, source)
+    if name == "while":
+        return _counted_loop(equation, inputs, source)
     if name in ("swap", "masked_swap"):
         return [memory.store(name, params, inputs, source)]
     if len(equation.outvars) != 1:
@@ -73,6 +77,15 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     return [source.assign(code, aval.shape, aval.dtype)]
 
 
+def _call(equation: Any, inputs: list[Any], source: Source) -> Value:
+    """Append an operation that takes the place of a whole function."""
+    aval, code = equation.outvars[0].aval, CALLS[equation.params["name"]]
+    if aval.dtype != jnp.bool_:
+        return source.assign(code.format(*(each.code for each in inputs)), aval.shape, aval.dtype)
+    numbers = [each.code if each.dtype != jnp.bool_ else f"tl.cast({each.code}, tl.int32)" for each in inputs]
+    return source.assign(f"{code.format(*numbers)} != 0", aval.shape, aval.dtype)
+
+
 def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
     """Append a loop of a fixed number of iterations, which carries values but has no sequences."""
     body = equation.params["jaxpr"]
@@ -80,9 +93,24 @@ def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
     if any(one.aval.shape != other.aval.shape for one, other in zip(outside, inside, strict=True)):
         raise RefilError("a GPU kernel scans over an array; use jax.lax.fori_loop")
     fixed = len(inputs) - len(equation.outvars)
-    consts, carried = inputs[:fixed], inputs[fixed:]
+    return _repeat(body, inputs[:fixed], inputs[fixed:], str(equation.params["length"]), source)
+
+
+def _counted_loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
+    """Append a loop whose number of iterations is computed, as `jax.lax.fori_loop` makes it: while first < last."""
+    params = equation.params
+    tested, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"]
+    consts, carried = inputs[: params["body_nconsts"]], inputs[params["body_nconsts"] :]
+    counts = [each.primitive.name for each in tested.eqns] == ["lt"] and tested.eqns[0].invars == tested.invars[:2]
+    if params["cond_nconsts"] or not counts or body.jaxpr.outvars[1] is not body.jaxpr.invars[len(consts) + 1]:
+        raise RefilError("a GPU kernel has a loop that ends on a condition; use jax.lax.fori_loop")
+    return _repeat(body, consts, carried, f"{carried[1].code} - {carried[0].code}", source)
+
+
+def _repeat(body: Any, consts: Sequence[Any], carried: Sequence[Any], times: str, source: Source) -> list[Value]:
+    """Append a loop, and return what it carries."""
     state = [source.assign(each.code, each.shape, each.dtype) for each in carried]
-    source.add(f"for i{next(source.names)} in range({equation.params['length']}):")
+    source.add(f"for i{next(source.names)} in range({times}):")
     source.indent += 1
     results = _run(body.jaxpr, [*consts, *state], source, [constant(each) for each in body.consts])
     after = [source.assign(each.code, each.shape, each.dtype) for each in results]

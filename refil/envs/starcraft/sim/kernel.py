@@ -32,7 +32,7 @@ def is_supported(state: State) -> bool:
     return kernels().yes and state.x.ndim > 1 and len(state.x) <= MAX_UNITS
 
 
-def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False) -> State:
+def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False, num_warps: int | None = None) -> State:
     """Simulate all ticks of one step; `jitter` is as in `tick`."""
     units, *batch = state.x.shape
     battles, slots = jitter[0].size, pl.next_power_of_2(units)
@@ -50,7 +50,7 @@ def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, i
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[: len(FIELDS)]],
-        options=Options(num_warps=1, num_stages=1, fuse=False, interpret=interpret, name="game_ticks"),
+        options=Options(num_warps=num_warps or 1, num_stages=1, fuse=False, interpret=interpret, name="game_ticks"),
     )(*inputs)
     after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
     return replace(

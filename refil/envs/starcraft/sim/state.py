@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from refil import hardware
 from refil.envs.starcraft.sim.rules import Rules
 from refil.envs.starcraft.sim.unit import Multipliers, UnitStats, UnitTable, scale
+from refil.kernels.gather import take_rows
 
 NOBODY = -1  # no target, no attacker, no unit
 Constants = tuple[float | int, ...]
@@ -145,13 +146,12 @@ def at_target(
 ) -> Shaped[Array, " units *batch"]:
     """Return for each unit the value of its target, or of the first unit where it has none.
 
-    This is one flat gather: with an index along each axis, XLA would first write all indices to memory. Inside a kernel, where
-    arrays cannot be indexed, all pairs of units are compared instead.
+    This is one flat gather: with an index along each axis, XLA would first write all indices to memory. Kernels have
+    their own form.
     """
     target = jnp.maximum(target, 0)
     if game.in_kernel:
-        is_target = target[None] == add_batch_axes(jnp.arange(len(values))[:, None], target)
-        return jnp.where(is_target, values[:, None], 0).sum(axis=0).astype(values.dtype)
+        return take_rows(values, target)
     battles = math.prod(values.shape[1:])
     index = target.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
     return values.reshape(-1).at[index].get(mode="promise_in_bounds")
@@ -168,10 +168,8 @@ def argmin(cost: Float[Array, "units units *batch"], game: Game) -> Int[Array, "
     return jnp.where(is_least, add_batch_axes(jnp.arange(len(cost)), cost), len(cost)).min(axis=0)
 
 
-def take_unit(values: Shaped[Array, " units *rest"], slot: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
+def take_unit(values: Shaped[Array, " units *rest"], slot: Int[Array, ""] | int) -> Shaped[Array, "*rest"]:
     """Return the values of the unit in one slot."""
-    if game.in_kernel:
-        return jnp.where(add_batch_axes(jnp.arange(len(values)) == slot, values), values, 0).sum(axis=0)
     return jax.lax.dynamic_index_in_dim(values, slot, keepdims=False)
 
 

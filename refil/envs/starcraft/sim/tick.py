@@ -16,11 +16,13 @@ from jaxtyping import Array, Bool, Float, Int
 from refil import hardware
 from refil.envs.starcraft.sim import motion, targeting
 from refil.envs.starcraft.sim.rules import COOLDOWN_JITTER, SHIELD_DELAY
-from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, apply_rows, at_target, norm, take_unit
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm, take_unit
 from refil.envs.starcraft.sim.unit import Shots, UnitStats
+from refil.kernels.gather import take_rows
 
 MAX_UNROLLED = 64  # attackers whose damage is applied in an unrolled loop on a GPU
 CPU_UNROLLED = 4  # attackers of an iteration of that loop on a CPU
+Slots = Int[Array, " units *batch"] | Int[Array, ""] | int
 
 
 def tick(state: State, stats: UnitStats, jitter: Float[Array, " units *batch"], game: Game) -> State:
@@ -111,9 +113,8 @@ def apply_damage(
     """
     max_hits = max(unit.hits_per_attack for unit in game.table.units)
 
-    def apply_attack(carry: tuple[Array, Array, Array], slot: Int[Array, ""] | int) -> tuple[Array, Array, Array]:
+    def apply_attack(carry: tuple[Array, ...], slot: Slots, hit_damage: Array, hits: Array) -> tuple[Array, ...]:
         health, shield, attacker = carry
-        hit_damage, hits = take_unit(damage, slot, game), take_unit(stats.hits_per_attack, slot, game)
         for number in range(max_hits):
             hit = jnp.where(hits > number, hit_damage, 0.0)
             through = hit - jnp.minimum(hit, shield)
@@ -121,23 +122,45 @@ def apply_damage(
             health -= jnp.where(through > 0, jnp.maximum(through - stats.armor, game.rules.min_damage), 0.0)
         return health, shield, jnp.where(hit_damage > 0, jnp.asarray(slot, attacker.dtype), attacker)
 
-    carry = _apply_slots(apply_attack, (state.health, state.shield, state.attacker), game)
+    apply_all = _apply_by_victim if game.in_kernel else _apply_by_attacker
+    carry = apply_all(apply_attack, (state.health, state.shield, state.attacker), damage, stats.hits_per_attack, game)
     health, shield, attacker = carry
     after = replace(state, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
     return after, damage.max(axis=0) > 0
 
 
-def _apply_slots(function: Callable[..., Any], carry: Any, game: Game) -> Any:
-    """Apply `carry = function(carry, slot)` for every slot.
+def _apply_by_attacker(function: Callable[..., Any], carry: Any, damage: Array, hits: Array, game: Game) -> Any:
+    """Apply `carry = function(carry, attacker, damage, hits)` for every attacker, each to all victims.
 
     The loop is unrolled on a GPU, so that XLA makes one pass over the battles. On a CPU XLA would then compute all attacks
     again for every array that depends on them.
     """
-    on_gpu = game.in_kernel or hardware.on_gpu()
-    if on_gpu and game.num_units <= MAX_UNROLLED:
-        return apply_rows(function, carry, [(slot,) for slot in range(game.num_units)], game)
-    unroll = 1 if game.in_kernel else MAX_UNROLLED if on_gpu else CPU_UNROLLED
-    return jax.lax.fori_loop(0, game.num_units, lambda slot, carry: function(carry, slot), carry, unroll=unroll)
+
+    def one_attacker(carry: Any, slot: Slots) -> Any:
+        return function(carry, slot, take_unit(damage, slot), take_unit(hits, slot))
+
+    if hardware.on_gpu() and game.num_units <= MAX_UNROLLED:
+        return reduce(one_attacker, range(game.num_units), carry)
+    unroll = MAX_UNROLLED if hardware.on_gpu() else CPU_UNROLLED
+    return jax.lax.fori_loop(0, game.num_units, lambda slot, carry: one_attacker(carry, slot), carry, unroll=unroll)
+
+
+def _apply_by_victim(function: Callable[..., Any], carry: Any, damage: Array, hits: Array, game: Game) -> Any:
+    """Do the same inside a kernel: every victim takes its own attackers in turn, which are few, since weapons fire rarely.
+
+    A victim that has no attacker left takes no damage, which changes nothing.
+    """
+    slots = add_batch_axes(jnp.arange(game.num_units)[:, None], hits)
+    attackers = jnp.where(damage > 0, slots, game.num_units)
+
+    def next_attacker(_: Array, now: tuple[Array, Any]) -> tuple[Array, Any]:
+        last, carry = now
+        slot = jnp.where(attackers > last[None], attackers, game.num_units).min(axis=0)
+        hit_damage = jnp.where(slots == slot[None], damage, 0.0).sum(axis=0)
+        return slot, function(carry, slot, hit_damage, take_rows(hits, jnp.minimum(slot, game.num_units - 1)))
+
+    most = (damage > 0).sum(axis=0).max(axis=0).max(axis=0)
+    return jax.lax.fori_loop(0, most, next_attacker, (jnp.full_like(hits, -1), carry))[1]
 
 
 def heal(state: State, stats: UnitStats, game: Game) -> State:

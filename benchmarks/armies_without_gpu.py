@@ -38,7 +38,7 @@ class Loop(NamedTuple):
 
     first: int
     last: int
-    trips: int
+    trips: float
 
 
 class Count(NamedTuple):
@@ -99,7 +99,7 @@ def assembly(ptx: str) -> tuple[str, str]:
     return shown.stdout, said.stderr
 
 
-def instructions_and_loops(program: str, fired: int) -> tuple[list[str], list[Loop]]:
+def instructions_and_loops(program: str, fired: float) -> tuple[list[str], list[Loop]]:
     """Return all instructions, and the loops among them."""
     lines: list[str] = []
     labels: dict[str, int] = {}
@@ -115,7 +115,7 @@ def instructions_and_loops(program: str, fired: int) -> tuple[list[str], list[Lo
     return lines, loops
 
 
-def _trips(body: list[str], fired: int) -> int:
+def _trips(body: list[str], fired: float) -> float:
     """Return how often a loop runs: the number that its counter is compared with, if that is a constant."""
     bounds = [int(found[1], 16) for line in body if (found := BOUND.search(line))]
     predicate = re.match(r"@!?(P\d)", body[-1])
@@ -124,7 +124,7 @@ def _trips(body: list[str], fired: int) -> int:
     return int(constant[1], 16) if constant and bounds else fired
 
 
-def count(name: str, warps: int | None, fired: int) -> Count:
+def count(name: str, warps: int | None, fired: float) -> Count:
     """Compile the kernel and count."""
     import time
 
@@ -154,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("envs", nargs="+")
     parser.add_argument("--warps", nargs="*", type=int, default=[None], help="numbers of warps (default: the kernel's own)")
-    parser.add_argument("--fired", type=int, default=4, help="iterations of loops that end early (default: 4)")
+    parser.add_argument("--fired", type=float, default=0.5, help="iterations of the loop over attackers (default: 0.5)")
     args = parser.parse_args()
     print(f"{'battles':<16}{'warps':>6}{'registers':>10}{'spilled':>9}{'shared':>8}{'loop KB':>9}{'per tick':>10}{'M/s':>7}{'s':>6}")
     for name in args.envs:

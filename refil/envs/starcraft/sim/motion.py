@@ -150,11 +150,10 @@ def stay_on_map(state: State, step: Sequence[Array], stats: UnitStats, arena: Ar
 
 def separation(now: Pairs, movable: Bool[Array, " units *batch"]) -> Vector:
     """Return steps that push overlapping units apart; only impossible first states contain such units."""
-    yields = jnp.where(movable, 1.0, 0.0)
-    fraction = yields[None] / jnp.maximum(yields[:, None] + yields[None], 1.0)
+    fraction = jnp.where(movable, jnp.where(movable[:, None], 0.5, 1.0), 0.0)  # of the overlap; two that can move share it
     back = jnp.maximum(-now.gap, 0.0) * fraction
     # Each unit is also pushed a little in its own direction; otherwise units on one line would stay on it.
-    angle = add_batch_axes(GOLDEN_ANGLE * jnp.arange(len(yields), dtype=jnp.float32), yields)[None]
+    angle = add_batch_axes(GOLDEN_ANGLE * jnp.arange(len(movable), dtype=jnp.float32), movable)[None]
     side_x, side_y = PUSH_SIDEWAYS * jnp.cos(angle), PUSH_SIDEWAYS * jnp.sin(angle)
     push_x, push_y = (back * (side_x - now.toward_x)).sum(axis=0), (back * (side_y - now.toward_y)).sum(axis=0)
     limit = jnp.minimum(1.0, MAX_PUSH / jnp.maximum(norm(push_x, push_y), 1e-6))

@@ -162,7 +162,7 @@ def argmin(cost: Float[Array, "units units *batch"], game: Game) -> Int[Array, "
 
     On a CPU two reductions take its place: XLA does not vectorize `jnp.argmin`, which would take half of the time of a battle.
     """
-    if game.in_kernel or hardware.on_gpu():
+    if hardware.on_gpu() and not game.in_kernel:
         return jnp.argmin(cost, axis=0)
     is_least = cost == cost.min(axis=0)[None]
     return jnp.where(is_least, add_batch_axes(jnp.arange(len(cost)), cost), len(cost)).min(axis=0)

@@ -27,9 +27,10 @@ from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.kernels import launch
 
 BATTLES = 128
+LONG = 500  # instructions
 ISSUED_PER_S = 132 * 2 * 1.7e9  # processors, instructions of warps per cycle, cycles per second
 LINE = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;")
-BRANCH = re.compile(r"BRA `\((\.L_\w+)\)")
+BRANCH = re.compile(r"BRA (?:!?P\d, )?`\((\.L_\w+)\)")
 BOUND = re.compile(r"ISETP\.\w+(?:\.U32)?\.AND P\d, PT, U?R\d+, (0x[0-9a-f]+), PT")
 
 
@@ -73,7 +74,7 @@ def compiled(name: str, warps: int | None) -> tuple[launch.Compiled, int, int]:
     launch.compile_kernel = recorded
     gpu = jax.sharding.AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=gpu)):
-        run = partial(kernel.run_ticks, game=env.game, **({} if warps is None else {"num_warps": warps}))
+        run = partial(kernel.run_ticks, game=env.game, near_only=bool(os.environ.get('NEAR')), **({} if warps is None else {"num_warps": warps}))
         jax.jit(run).trace(state, jitter).lower(lowering_platforms=("cuda",))
     launch.compile_kernel = compile_kernel
     battles = max(kernel.LANES // kernel.pl.next_power_of_2(env.game.num_units), 1)
@@ -115,6 +116,22 @@ def instructions_and_loops(program: str, fired: float) -> tuple[list[str], list[
     return lines, loops
 
 
+def rarely(program: str) -> list[tuple[int, int]]:
+    """Return the code that a condition skips, if it is long: what kernels do where too many units are near."""
+    places: dict[str, int] = {}
+    branches: list[tuple[int, str]] = []
+    count = 0
+    for line in program.splitlines():
+        if re.match(r"\.L_\w+:", line):
+            places[line[:-1]] = count
+        elif found := LINE.match(line):
+            branch = BRANCH.search(found[2])
+            if branch and found[2].startswith("@"):
+                branches.append((count + 1, branch[1]))
+            count += 1
+    return [(start, places[label]) for start, label in branches if places[label] - start > LONG]
+
+
 def _trips(body: list[str], fired: float) -> float:
     """Return how often a loop runs: the number that its counter is compared with, if that is a constant."""
     bounds = [int(found[1], 16) for line in body if (found := BOUND.search(line))]
@@ -132,11 +149,16 @@ def count(name: str, warps: int | None, fired: float) -> Count:
     result, used, battles = compiled(name, warps)
     seconds = time.perf_counter() - started
     program, said = assembly(result.ptx)
+    if os.environ.get("DEBUG"):
+        Path(os.environ["DEBUG"]).write_text(program)
     lines, loops = instructions_and_loops(program, fired)
     ticks = max(loops, key=lambda loop: loop.last - loop.first)
     total = 0
+    rare = [place for place in rarely(program) if ticks.first <= place[0] < place[1] <= ticks.last]
+    if os.environ.get("DEBUG"):
+        print("   rare", [(b - a) for a, b in rare])
     for place in range(ticks.first, ticks.last + 1):
-        factor = 1
+        factor = 0 if any(first <= place < last for first, last in rare) else 1
         for loop in loops:
             if loop != ticks and ticks.first <= loop.first <= place <= loop.last:
                 factor *= loop.trips
@@ -146,7 +168,7 @@ def count(name: str, warps: int | None, fired: float) -> Count:
         print("   loops", inner)
     registers = int((re.search(r"Used (\d+) registers", said) or [0, 0])[1])
     spilled = int((re.search(r"(\d+) bytes spill stores", said) or [0, 0])[1])
-    return Count(registers, spilled, result.shared, 16 * (ticks.last - ticks.first + 1), total * used / battles, seconds)
+    return Count(registers, spilled, result.shared, 16 * (ticks.last - ticks.first + 1 - sum(last - first for first, last in rare)), total * used / battles, seconds)
 
 
 def main() -> None:

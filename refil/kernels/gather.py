@@ -1,18 +1,30 @@
 """Rows of arrays at indices that differ from column to column, which kernels cannot index."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
 
-@partial(jax.jit, inline=False)
-def take_rows(values: Shaped[Array, "rows *columns"], index: Int[Array, "taken *columns"]) -> Shaped[Array, "taken *columns"]:
-    """Return `values[index[i, j], j]` for every i and j.
+def take_rows(
+    values: Shaped[Array, "rows *columns"], index: Int[Array, "*taken_columns"]
+) -> Shaped[Array, "*taken_columns"]:
+    """Return `values[index[i, j], j]` for every i and j; the index may have several axes in place of the first one.
 
-    All rows are compared with the index. Triton has an operation for this, which takes the place of a call of this function when
-    a kernel is translated (`refil.kernels.operations.CALLS`).
+    Booleans are gathered as numbers.
+    """
+    dtype = values.dtype
+    values = values.astype(jnp.int32) if dtype == jnp.bool_ else values
+    rows = index.reshape(-1, *values.shape[1:]) if values.ndim > 1 else index.reshape(-1)
+    rows = rows if index.ndim > values.ndim else index
+    return gather_rows(values, rows).reshape(index.shape).astype(dtype)
+
+
+@jax.jit
+def gather_rows(values: Shaped[Array, "rows *columns"], index: Int[Array, "taken *columns"]) -> Shaped[Array, "taken *columns"]:
+    """Return `values[index[i, j], j]`, by comparing the index with all rows.
+
+    Triton has an operation for this. It takes the place of this function when a kernel is translated
+    (`refil.kernels.operations.CALLS`).
     """
     rows = jnp.arange(len(values)).reshape(-1, *[1] * values.ndim)
-    return jnp.where(index[None] == rows, values[:, None], 0).sum(axis=0).astype(values.dtype)
+    return jnp.where(index[None] == rows, values[:, None], 0).sum(axis=0)

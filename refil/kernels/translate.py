@@ -57,7 +57,8 @@ def _needed(jaxpr: Any) -> list[Any]:
 def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     name, params = equation.primitive.name, equation.params
     if params.get("name") in CALLS:
-        return [_call(equation, inputs, source)]
+        aval, codes = equation.outvars[0].aval, [each.code for each in inputs]
+        return [source.assign(CALLS[params["name"]].format(*codes), aval.shape, aval.dtype)]
     if name in INLINED:
         inner = params[INLINED[name]]
         return _run(getattr(inner, "jaxpr", inner), inputs, source, [constant(each) for each in getattr(inner, "consts", ())])
@@ -65,6 +66,8 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
         return inputs  # an argument of the kernel
     if name == "scan":
         return _loop(equation, inputs, source)
+    if name == "cond":
+        return _branch(equation, inputs, source)
     if name == "while":
         return _counted_loop(equation, inputs, source)
     if name in ("swap", "masked_swap"):
@@ -77,13 +80,22 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     return [source.assign(code, aval.shape, aval.dtype)]
 
 
-def _call(equation: Any, inputs: list[Any], source: Source) -> Value:
-    """Append an operation that takes the place of a whole function."""
-    aval, code = equation.outvars[0].aval, CALLS[equation.params["name"]]
-    if aval.dtype != jnp.bool_:
-        return source.assign(code.format(*(each.code for each in inputs)), aval.shape, aval.dtype)
-    numbers = [each.code if each.dtype != jnp.bool_ else f"tl.cast({each.code}, tl.int32)" for each in inputs]
-    return source.assign(f"{code.format(*numbers)} != 0", aval.shape, aval.dtype)
+def _branch(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
+    """Append a condition with two branches."""
+    condition, *arguments = inputs
+    source.add(f"if {condition.code} != 0:")
+    for branch, code in zip(equation.params["branches"][::-1], ("", "else:"), strict=True):
+        if code:
+            source.add(code)
+        source.indent += 1
+        results = _run(branch.jaxpr, arguments, source, [constant(each) for each in branch.consts])
+        if not code:
+            after = [source.assign(each.code, each.shape, each.dtype) for each in results]
+        else:
+            for variable, value in zip(after, results, strict=True):
+                source.add(f"{variable.code} = {value.code}")
+        source.indent -= 1
+    return after
 
 
 def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:

@@ -32,7 +32,7 @@ def is_supported(state: State) -> bool:
     return kernels().yes and state.x.ndim > 1 and len(state.x) <= MAX_UNITS
 
 
-def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False, num_warps: int | None = None) -> State:
+def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False, num_warps: int | None = None, near_only: bool = False) -> State:
     """Simulate all ticks of one step; `jitter` is as in `tick`."""
     units, *batch = state.x.shape
     battles, slots = jitter[0].size, pl.next_power_of_2(units)
@@ -45,7 +45,7 @@ def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, i
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
     block = pl.BlockSpec((slots, battles_per_block), lambda i: (0, i))
     outputs = kernel_call(
-        partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True)),
+        partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True, near_only=near_only)),
         grid=(pl.cdiv(battles, battles_per_block),),
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),

@@ -99,6 +99,7 @@ class Game:
     arena: Arena
     rules: Rules
     in_kernel: bool = False  # ticks are being traced for a kernel, where arrays cannot be indexed
+    near_only: bool = False  # inside a kernel, units look only at others that are near when they move
     tags: int | None = None  # tags of each team, from which its units draw theirs; None: as many as it has slots
 
     @property

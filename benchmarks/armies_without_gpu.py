@@ -27,7 +27,7 @@ from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.kernels import launch
 
 BATTLES = 128
-LONG = 500  # instructions
+LONG = 150  # instructions
 ISSUED_PER_S = 132 * 2 * 1.7e9  # processors, instructions of warps per cycle, cycles per second
 LINE = re.compile(r"\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;")
 BRANCH = re.compile(r"BRA (?:!?P\d, )?`\((\.L_\w+)\)")
@@ -155,10 +155,12 @@ def count(name: str, warps: int | None, fired: float) -> Count:
     ticks = max(loops, key=lambda loop: loop.last - loop.first)
     total = 0
     rare = [place for place in rarely(program) if ticks.first <= place[0] < place[1] <= ticks.last]
+    never = max(rare, key=lambda place: place[1] - place[0], default=None) if os.environ.get("NEAR") else None
     if os.environ.get("DEBUG"):
         print("   rare", [(b - a) for a, b in rare])
     for place in range(ticks.first, ticks.last + 1):
-        factor = 0 if any(first <= place < last for first, last in rare) else 1
+        skipped = [each for each in rare if each[0] <= place < each[1]]
+        factor = 0.0 if never in skipped else min(fired, 1.0) if skipped else 1.0
         for loop in loops:
             if loop != ticks and ticks.first <= loop.first <= place <= loop.last:
                 factor *= loop.trips
@@ -168,7 +170,7 @@ def count(name: str, warps: int | None, fired: float) -> Count:
         print("   loops", inner)
     registers = int((re.search(r"Used (\d+) registers", said) or [0, 0])[1])
     spilled = int((re.search(r"(\d+) bytes spill stores", said) or [0, 0])[1])
-    return Count(registers, spilled, result.shared, 16 * (ticks.last - ticks.first + 1 - sum(last - first for first, last in rare)), total * used / battles, seconds)
+    return Count(registers, spilled, result.shared, 16 * (ticks.last - ticks.first + 1 - (never[1] - never[0] if never else 0)), total * used / battles, seconds)
 
 
 def main() -> None:

@@ -69,11 +69,7 @@ def attack(
     cooldown = jnp.maximum(state.cooldown - 1.0, 0.0)
     ready = state.alive & stats.armed & (state.target >= 0) & (cooldown <= 0)
     fires = ready & (targeting.offset_to(state.target, state, stats, game)[2] <= stats.range)
-    victims = victim_mask(state, stats, game) & fires[:, None] & state.alive[None]
-    damage = stats.damage[:, None] + jnp.where(
-        (stats.bonus_against[:, None] & stats.attributes[None]) != 0, stats.bonus_damage[:, None], 0.0
-    )
-    state, was_hit = apply_damage(state, stats, jnp.where(victims, damage, 0.0), game)
+    state, was_hit = hit_victims(state, stats, fires, game)
     health = state.health
     if game.table.any("dies_attacking"):
         health = jnp.where(fires & (stats.dies_attacking > 0), 0.0, health)
@@ -81,6 +77,37 @@ def attack(
     if game.rules.jitter:  # scaled here: outside a kernel a GPU would not round it the same way in every program
         period = period + (COOLDOWN_JITTER[0] + (COOLDOWN_JITTER[1] - COOLDOWN_JITTER[0]) * jitter)
     return replace(state, health=health, cooldown=jnp.where(fires, period, cooldown)), was_hit
+
+
+def hit_victims(
+    state: State, stats: UnitStats, fires: Bool[Array, " units *batch"], game: Game
+) -> tuple[State, Bool[Array, " units *batch"]]:
+    """Damage the victims of the weapons that fire, and return also which units were hit.
+
+    Kernels skip this in the many ticks in which none of their weapons fires.
+    """
+
+    def hit() -> tuple[Array, ...]:
+        after, was_hit = apply_damage(state, stats, damage_matrix(state, stats, fires, game), game)
+        return after.health, after.shield, after.attacker, was_hit
+
+    def nobody_hit() -> tuple[Array, ...]:
+        return state.health, state.shield, state.attacker, jnp.zeros_like(fires)
+
+    health, shield, attacker, was_hit = jax.lax.cond(fires.sum() > 0, hit, nobody_hit) if game.in_kernel else hit()
+    return replace(state, health=health, shield=shield, attacker=attacker), was_hit
+
+
+def damage_matrix(
+    state: State, stats: UnitStats, fires: Bool[Array, " units *batch"], game: Game
+) -> Float[Array, "units units *batch"]:
+    """Return the damage of each hit, [attacker, victim]."""
+    victims = victim_mask(state, stats, game) & fires[:, None] & state.alive[None]
+    damage = stats.damage[:, None]
+    if game.table.any("bonus_damage"):
+        has_bonus = (stats.bonus_against[:, None] & stats.attributes[None]) != 0
+        damage = damage + jnp.where(has_bonus, stats.bonus_damage[:, None], 0.0)
+    return jnp.where(victims, damage, 0.0)
 
 
 def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:

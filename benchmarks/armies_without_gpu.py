@@ -4,9 +4,9 @@
     python benchmarks/armies_without_gpu.py 8m_vs_8m 16m_vs_16m 32m_vs_32m --plans 1 1near 2near
 
 A plan is a number of warps, with `near` if units look only at those that are near when they move. Prints, for each battle and
-plan: registers per thread, bytes that are spilled and not needed in rare cases either, shared memory, the size of the loop over
-ticks, which should stay below the 128 KB of the instruction cache, and the instructions of all warps for one battle and tick.
-Code for battles in which too many units are near is not counted. `--fired` is the fraction of ticks in which some weapon fires.
+plan: registers per thread, bytes that are spilled, shared memory, the size of the loop over ticks, which should stay below the
+128 KB of the instruction cache, and the instructions of all warps for one battle and tick. The last two are those of a kernel
+without the code for battles in which too many units are near. `--fired` is the fraction of ticks in which some weapon fires.
 The column M/s is an estimate, not a measurement: millions of steps per second if every processor issues two instructions per cycle.
 """
 
@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from refil import hardware, plugins
-from refil.envs.starcraft.sim import kernel
+from refil.envs.starcraft.sim import kernel, motion
 from refil.envs.starcraft.sim.kernel import Plan
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.kernels import launch
@@ -69,7 +69,11 @@ def count(name: str, chosen: Plan | None, fired: float) -> Count:
     result, used, battles = compiled(name, chosen)
     seconds = time.perf_counter() - started
     program, said = assembly(result.ptx)
-    size, instructions = loop_over_ticks(program, used.near_only, fired)
+    if used.near_only:
+        with_all, motion.either = motion.either, lambda fits, after, look_at_all: after
+        program, _ = assembly(compiled(name, used)[0].ptx)
+        motion.either = with_all
+    size, instructions = loop_over_ticks(program, fired)
     registers, spilled = (
         int(found[1]) if (found := re.search(text, said)) else 0 for text in (r"Used (\d+)", r"(\d+) bytes spill stores")
     )
@@ -114,8 +118,8 @@ def assembly(ptx: str) -> tuple[str, str]:
         return run([tools / "nvdisasm", "-c", binary]).stdout, said
 
 
-def loop_over_ticks(program: str, near_only: bool, fired: float) -> tuple[int, float]:
-    """Return the size of the loop over ticks and the instructions of one iteration, both without code for rare cases."""
+def loop_over_ticks(program: str, fired: float) -> tuple[int, float]:
+    """Return the number of instructions in the loop over ticks, and how many of them run in one iteration."""
     lines, labels = parse(program)
     branches = [(place, labels[found[1]]) for place, line in enumerate(lines) if (found := BRANCH.search(line))]
     loops = [Part(target, place + 1, _trips(lines[target : place + 1], fired)) for place, target in branches if target < place]
@@ -125,9 +129,6 @@ def loop_over_ticks(program: str, near_only: bool, fired: float) -> tuple[int, f
         for place, target in branches
         if lines[place].startswith("@") and place + LONG < target and ticks.first <= place and target <= ticks.last
     ]
-    skipped.sort(key=lambda part: part.first - part.last)
-    if near_only:  # the longest condition
-        skipped[:1] = [skipped[0]._replace(times=0.0)]
     inner = [part for part in (*loops, *skipped) if part != ticks]
     total = 0.0
     for place in range(ticks.first, ticks.last):
@@ -135,7 +136,7 @@ def loop_over_ticks(program: str, near_only: bool, fired: float) -> tuple[int, f
         for part in inner:
             times *= part.times if part.first <= place < part.last else 1.0
         total += times
-    return ticks.last - ticks.first - sum(part.last - part.first for part in inner if not part.times), total
+    return ticks.last - ticks.first, total
 
 
 def parse(program: str) -> tuple[list[str], dict[str, int]]:

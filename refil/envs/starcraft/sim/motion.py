@@ -6,7 +6,7 @@ it, so bodies that do not overlap never will. Units that had to wait for others 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from refil.envs.starcraft.sim.neighbors import MARGIN, Others, everyone, nearest, reach
-from refil.envs.starcraft.sim.neighbors import SLOTS as NEAR
+from refil.envs.starcraft.sim.neighbors import MARGIN, ROWS, Others, everyone, nearest, reach
 from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm
 from refil.envs.starcraft.sim.unit import UnitStats
 
@@ -43,11 +42,12 @@ class Pairs(NamedTuple):
 def contact_distances(state: State, stats: UnitStats, others: Others | None = None) -> Float[Array, "others units *batch"]:
     """Return the distance of two units that touch, and a large negative number for units that can overlap."""
     others = others or everyone(state.x)
-    distinct = others.slots != add_batch_axes(jnp.arange(len(state.x)), state.x)[None]
-    collide = (others.of(stats.collision_layers) & stats.collision_layers[None]) != 0
-    both_alive = others.of(state.alive) & state.alive[None]
+    touch = others.slots != add_batch_axes(jnp.arange(len(state.x)), state.x)[None]
+    if others.rows is None:  # those that are near are alive and collide
+        touch &= (stats.collision_layers[:, None] & stats.collision_layers[None]) != 0
+        touch &= state.alive[:, None] & state.alive[None]
     radius = stats.collision_radius
-    return jnp.where(distinct & collide & both_alive, others.of(radius) + radius[None], -100.0)
+    return jnp.where(touch, others.of(radius) + radius[None], -100.0)
 
 
 def pairs(
@@ -73,14 +73,17 @@ def walk(state: State, stats: UnitStats, step: Vector, game: Game) -> State:
     others, fits, longest = _near(state, stats, step, game)
     after, length = _walk(state, stats, step, others, game)
     fits &= (length > MARGIN * longest[None]).sum() == 0
-    changed = after.x, after.y, after.turn_side
+    return either(fits, after, lambda: _walk(state, stats, step, everyone(state.x), game)[0])
 
-    def look_at_all() -> tuple[Array, ...]:
-        after, _ = _walk(state, stats, step, everyone(state.x), game)
-        return after.x, after.y, after.turn_side
 
-    x, y, turn_side = jax.lax.cond(fits, lambda: changed, look_at_all)
-    return replace(state, x=x, y=y, turn_side=turn_side)
+def either(fits: Bool[Array, ""], after: State, look_at_all: Callable[[], State]) -> State:
+    """Return the state after looking at units that are near if that suffices, else after looking at all."""
+
+    def moved(state: State) -> tuple[Array, ...]:
+        return state.x, state.y, state.turn_side
+
+    x, y, turn_side = jax.lax.cond(fits, lambda: moved(after), lambda: moved(look_at_all()))
+    return replace(after, x=x, y=y, turn_side=turn_side)
 
 
 def _near(state: State, stats: UnitStats, step: Vector, game: Game) -> tuple[Others, Bool[Array, ""], Float[Array, "*batch"]]:
@@ -90,7 +93,7 @@ def _near(state: State, stats: UnitStats, step: Vector, game: Game) -> tuple[Oth
     idle = _idle(state, stats) & (length == 0)
     distance, longest = reach(length, idle if game.rules.idle_push > 0 else jnp.zeros_like(idle), PUSH_GAP)
     others, count = nearest(gap < distance[None])
-    return others, count <= NEAR, longest
+    return others, count <= ROWS, longest
 
 
 def _idle(state: State, stats: UnitStats) -> Bool[Array, " units *batch"]:

@@ -1,7 +1,7 @@
 """The other units that matter when a unit moves: all of them, or in kernels for large armies the few that are near.
 
 A unit cannot touch what is further away than two units walk in a tick. Kernels can look only at the units that are nearer, which
-gives the same battle: a table of `SLOTS` rows takes the place of all pairs of units. Bodies do not overlap, so more units are
+gives the same battle: a table of `ROWS` rows takes the place of all pairs of units. Bodies do not overlap, so more units are
 hardly ever near; if they are, the kernel looks at all pairs.
 """
 
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from refil.envs.starcraft.sim.state import add_batch_axes
 from refil.kernels.gather import take_rows
 
-SLOTS = 8  # units that a kernel looks at for each unit
+ROWS = 8  # units that a kernel looks at for each unit
 BITS = 32  # of a word
 MARGIN = 1.01  # for rounding
 
@@ -50,7 +50,7 @@ def nearest(is_near: Bool[Array, "units units *batch"]) -> tuple[Others, Int[Arr
     words = _words(is_near)
     first = add_batch_axes(jnp.arange(len(words))[:, None], own) * BITS
     rows = []
-    for _ in range(SLOTS):
+    for _ in range(ROWS):
         lowest = jax.lax.population_count((words & -words) - 1)  # zeros below the lowest bit that is set
         slots = jnp.where(words == 0, units, first + lowest)
         slot = slots.min(axis=0)

@@ -122,7 +122,11 @@ def loop_over_ticks(program: str, fired: float) -> tuple[int, float]:
     """Return the number of instructions in the loop over ticks, and how many of them run in one iteration."""
     lines, labels = parse(program)
     branches = [(place, labels[found[1]]) for place, line in enumerate(lines) if (found := BRANCH.search(line))]
-    loops = [Part(target, place + 1, _trips(lines[target : place + 1], fired)) for place, target in branches if target < place]
+    loops = [
+        Part(target, place + 1, _trips(lines[target : place + 1], fired))
+        for place, target in branches
+        if target < place and lines[place].startswith("@")
+    ]
     ticks = max(loops, key=lambda part: part.last - part.first)
     skipped = [
         Part(place + 1, target, fired)

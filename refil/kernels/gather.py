@@ -5,18 +5,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
 
-def take_rows(
-    values: Shaped[Array, "rows *columns"], index: Int[Array, "*taken_columns"]
-) -> Shaped[Array, "*taken_columns"]:
-    """Return `values[index[i, j], j]` for every i and j; the index may have several axes in place of the first one.
-
-    Booleans are gathered as numbers.
-    """
-    dtype = values.dtype
-    values = values.astype(jnp.int32) if dtype == jnp.bool_ else values
-    rows = index.reshape(-1, *values.shape[1:]) if values.ndim > 1 else index.reshape(-1)
-    rows = rows if index.ndim > values.ndim else index
-    return gather_rows(values, rows).reshape(index.shape).astype(dtype)
+def take_rows(values: Shaped[Array, "rows *columns"], index: Int[Array, "taken *columns"]) -> Shaped[Array, "taken *columns"]:
+    """Return `values[index[i, j], j]` for every i and j; booleans are gathered as numbers."""
+    numbers = values.astype(jnp.int32) if values.dtype == jnp.bool_ else values
+    return gather_rows(numbers, index).astype(values.dtype)
 
 
 @jax.jit

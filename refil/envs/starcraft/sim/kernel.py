@@ -15,10 +15,11 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
+from refil import hardware
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.envs.starcraft.sim.tick import tick
-from refil.hardware import compiler, kernels
+from refil.hardware import kernels
 from refil.kernels.call import kernel_call
 from refil.kernels.program import Options
 
@@ -47,7 +48,7 @@ def is_supported(state: State) -> bool:
 
 def plan_for(units: int) -> Plan | None:
     """Return the plan for battles of so many units, if the kernel is faster than XLA."""
-    plans = PLANS[compiler() or "Triton"]
+    plans = PLANS[hardware.compiler() or "Triton"]
     return next((plan for largest, plan in plans.items() if units <= largest), None)
 
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from refil.envs.starcraft.sim.neighbors import MARGIN, ROWS, Others, everyone, nearest, reach
+from refil.envs.starcraft.sim.neighbors import MARGIN, Others, everyone, nearest, reach
 from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm
 from refil.envs.starcraft.sim.unit import UnitStats
 
@@ -92,8 +92,8 @@ def _near(state: State, stats: UnitStats, step: Vector, game: Game) -> tuple[Oth
     gap = pairs(state.x, state.y, contact_distances(state, stats)).gap
     idle = _idle(state, stats) & (length == 0)
     distance, longest = reach(length, idle if game.rules.idle_push > 0 else jnp.zeros_like(idle), PUSH_GAP)
-    others, count = nearest(gap < distance[None])
-    return others, count <= ROWS, longest
+    others, fits = nearest(gap < distance[None])
+    return others, fits, longest
 
 
 def _idle(state: State, stats: UnitStats) -> Bool[Array, " units *batch"]:

@@ -25,7 +25,7 @@ class Others(NamedTuple):
     slots: Int[Array, "others units *batch"]
     rows: tuple[Int[Array, " units *batch"], ...] | None = None  # of the same slots; None: everyone
 
-    def of(self, values: Shaped[Array, " units *batch"]) -> Shaped[Array, "others units *batch"]:
+    def of(self, values: Shaped[Array, " units *batch"]) -> Shaped[Array, "others #units *batch"]:
         """Return the values of the other units, [other, unit]."""
         if self.rows is None:
             return values[:, None]
@@ -43,8 +43,8 @@ def everyone(like: Shaped[Array, " units *batch"]) -> Others:
     return Others(add_batch_axes(jnp.arange(len(like))[:, None], like))
 
 
-def nearest(is_near: Bool[Array, "units units *batch"]) -> tuple[Others, Int[Array, ""]]:
-    """Return the others that are near, [other, unit], as far as there is room; and the largest number of those that are."""
+def nearest(is_near: Bool[Array, "units units *batch"]) -> tuple[Others, Bool[Array, ""]]:
+    """Return the others that are near, [other, unit], and whether there is room for all of them."""
     units = is_near.shape[1]
     own = add_batch_axes(jnp.arange(units), is_near[0])
     words = _words(is_near)
@@ -56,7 +56,7 @@ def nearest(is_near: Bool[Array, "units units *batch"]) -> tuple[Others, Int[Arr
         slot = slots.min(axis=0)
         rows.append(jnp.where(slot < units, slot, own))
         words = jnp.where(slots == slot[None], words & (words - 1), words)
-    return Others(_stack(rows), tuple(rows)), is_near.sum(axis=0).max(axis=0).max(axis=0)
+    return Others(_stack(rows), tuple(rows)), (is_near.sum(axis=0) > ROWS).sum() == 0
 
 
 def _stack(rows: list[Shaped[Array, " units *batch"]]) -> Shaped[Array, "others units *batch"]:

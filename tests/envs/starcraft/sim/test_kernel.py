@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import plugins
+from refil import hardware, plugins
 from refil.envs.starcraft import orders
 from refil.envs.starcraft.env import UNITS as UNITS_FOLDER
 from refil.envs.starcraft.sim import kernel, tick
@@ -98,8 +98,10 @@ def test_batches_can_have_several_axes():
     assert result.time.shape == (2, 3)
 
 
-def test_the_kernel_supports_batches_of_up_to_32_units_on_a_gpu(monkeypatch):
-    alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (32, 33))
+@pytest.mark.parametrize(("compiler", "most"), [("Pallas", 64), ("Triton", 128)])
+def test_the_kernel_supports_batches_of_many_units_on_a_gpu(monkeypatch, compiler, most):
+    monkeypatch.setattr(hardware, "compiler", lambda: compiler)
+    alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (most, most + 1))
     many, larger = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis=-1), state) for state in (alone, larger))
     monkeypatch.setattr(kernel, "kernels", lambda: Choice(True, "for this test"))
     assert kernel.is_supported(many)

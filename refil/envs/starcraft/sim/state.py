@@ -158,7 +158,7 @@ def at_target(
     return values.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
-def argmin(cost: Float[Array, "units units *batch"], game: Game) -> Int[Array, " units *batch"]:
+def argmin(cost: Float[Array, "others units *batch"], game: Game) -> Int[Array, " units *batch"]:
     """Return for each unit the other one with the least cost, the first of several.
 
     On a CPU two reductions take its place: XLA does not vectorize `jnp.argmin`, which would take half of the time of a battle.

@@ -36,8 +36,8 @@ from refil.envs.starcraft.sim.state import Arena, State
 
 # Battles and the plans that are compared, the plan of `PLANS` included.
 BATTLES = {
-    "16m_vs_16m": ("1", "1near", "2near"),
-    "32m_vs_32m": ("1near", "2near", "4near"),
+    "16m_vs_16m": ("1", "2", "1near", "2near"),
+    "32m_vs_32m": ("1near", "2near", "4near", "2"),
     "64m_vs_64m": ("4near", "8near"),
     "8m_vs_8m": ("1", "1near"),
     "4m_vs_4m": ("1",),
@@ -111,7 +111,7 @@ def battle_jobs(battle: str, plans: list[Plan], envs: int, steps: int) -> list[J
 
 def whole_job(battle: str, with_kernel: bool, envs: int, steps: int) -> Job:
     """Return the whole environment with random actions."""
-    env = build(battle)
+    env: Any = build(battle)
     chosen = kernel.plan_for(env.game.num_units) if with_kernel else None
     return Job(battle, chosen, partial(play_random, env, envs, steps), (jax.random.key(0),), steps)
 
@@ -121,7 +121,8 @@ def compile_job(job: Job) -> Compiled:
     started = time.perf_counter()
     with hardware.using_kernels("auto" if job.plan else "off"):
         compiled = jax.jit(job.program).lower(*job.arguments).compile()
-    return Compiled(compiled, compiled.memory_analysis().temp_size_in_bytes, time.perf_counter() - started)
+    memory: Any = compiled.memory_analysis()
+    return Compiled(compiled, memory.temp_size_in_bytes, time.perf_counter() - started)
 
 
 def seconds_per_call(compiled: Compiled, job: Job, repeats: int) -> tuple[Any, float]:
@@ -187,6 +188,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240, help="when to stop (default: 240)")
     args = parser.parse_args()
     deadline = time.perf_counter() + args.seconds
+    if not hardware.on_gpu():
+        print("not on a GPU: kernels are interpreted, and only XLA_FLAGS=--xla_cpu_max_isa=AVX makes battles exactly equal")
     if args.compiler:
         hardware.compiler = lambda: args.compiler
     compare(args, deadline)

@@ -7,7 +7,7 @@ A plan is a number of warps, with `near` if units look only at those that are ne
 plan: registers per thread, bytes that are spilled, shared memory, the size of the loop over ticks, which should stay below the
 128 KB of the instruction cache, and the instructions of all warps for one battle and tick. The last two are those of a kernel
 without the code for battles in which too many units are near. `--fired` is the fraction of ticks in which some weapon fires.
-The column M/s is an estimate, not a measurement: millions of steps per second if every processor issues two instructions per cycle.
+The column M/s is an estimate, not a measurement: millions of steps per second at two instructions per cycle of each processor.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def assembly(ptx: str) -> tuple[str, str]:
     """Return the instructions of a compiled kernel for an H200, and what the assembler says about it."""
     import triton  # pyright: ignore[reportMissingImports]
 
-    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    tools = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin"
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
@@ -172,15 +172,16 @@ def main() -> None:
     args = parser.parse_args()
     hardware.compiler = lambda: "Triton"
     hardware.device = lambda: hardware.Device("gpu", "NVIDIA H200", "nvidia", (9, 0))
-    print(f"{'battle':<16}{'plan':>7}{'registers':>10}{'spilled':>9}{'shared':>8}{'loop KB':>9}{'per tick':>10}{'M/s':>7}{'s':>6}")
+    titles = "plan", "registers", "spilled", "shared", "loop KB", "per tick", "M/s", "s"
+    print(f"{'battle':<16}" + "".join(f"{title:>10}" for title in titles))
     for name in args.envs:
         for chosen in args.plans:
             found = count(name, chosen, args.fired)
             text = "auto" if chosen is None else f"{chosen.num_warps}{'near' if chosen.near_only else ''}"
             speed = ISSUED_PER_S / (TICKS_PER_STEP * found.instructions) / 1e6
             print(
-                f"{name:<16}{text:>7}{found.registers:>10}{found.spilled:>9}{found.shared:>8}{found.loop_kb:>9.1f}"
-                f"{found.instructions:>10,.0f}{speed:>7.1f}{found.seconds:>6.1f}",
+                f"{name:<16}{text:>10}{found.registers:>10}{found.spilled:>10}{found.shared:>10}{found.loop_kb:>10.1f}"
+                f"{found.instructions:>10,.0f}{speed:>10.1f}{found.seconds:>10.1f}",
                 flush=True,
             )
 

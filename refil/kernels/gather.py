@@ -2,17 +2,16 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Shaped
 
 
-def take_rows(values: Shaped[Array, "rows *columns"], index: Int[Array, "taken *columns"]) -> Shaped[Array, "taken *columns"]:
+def take_rows(values: jax.Array, index: jax.Array) -> jax.Array:
     """Return `values[index[i, j], j]` for every i and j; booleans are gathered as numbers."""
     numbers = values.astype(jnp.int32) if values.dtype == jnp.bool_ else values
     return gather_rows(numbers, index).astype(values.dtype)
 
 
 @jax.jit
-def gather_rows(values: Shaped[Array, "rows *columns"], index: Int[Array, "taken *columns"]) -> Shaped[Array, "taken *columns"]:
+def gather_rows(values: jax.Array, index: jax.Array) -> jax.Array:
     """Return `values[index[i, j], j]`, by comparing the index with all rows.
 
     Triton has an operation for this. It takes the place of this function when a kernel is translated

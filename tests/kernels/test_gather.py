@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from refil.kernels.gather import take_rows
-from tests.kernels.example import assert_translates, source_of, sized
+from tests.kernels.example import assert_translates, sized, source_of
 
 INDEX = np.array([[1, 0], [1, 3], [2, 2], [0, 1]], np.int32)
 

@@ -2,8 +2,8 @@
 
 XLA compiles a tick into some twenty kernels, most of them a reduction over pairs of units, and each waits for the one before.
 This kernel traces the code of `tick.py` itself. All code that a tick calls must therefore avoid what Triton does not support:
-indexing (`state.at_target` compares instead), constant arrays, `any` and `all` over an axis, axes whose length is not a power
-of two, selecting between two scalars, and JAX functions that expand to these (`hypot`, `select`).
+indexing (`refil.kernels.gather` takes its place), constant arrays, `any` and `all` over an axis, axes whose length is not a
+power of two, selecting between two scalars, and JAX functions that expand to these (`hypot`, `select`).
 """
 
 from dataclasses import fields, replace
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 # By the largest number of units. Only Triton gathers values, without which looking for units that are near would not pay.
 PLANS = {
     "Triton": {16: Plan(), 32: Plan(1, near_only=True), 64: Plan(2, near_only=True), 128: Plan(4, near_only=True)},
-    "Pallas": {32: Plan(), 64: Plan(4)},
+    "Pallas": {32: Plan(), 64: Plan(2)},
 }
 
 
@@ -71,8 +71,9 @@ def run_ticks(
     inputs = [jnp.pad(leaf, padding, constant_values=value) for leaf, value in zip(flat, empty, strict=True)]
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
     block = pl.BlockSpec((slots, block_size), lambda i: (0, i))
+    inside = replace(game, num_units=slots, in_kernel=True, near_only=plan.near_only)
     outputs = kernel_call(
-        partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True, near_only=plan.near_only)),
+        partial(_kernel, [leaf.dtype for leaf in flat], structure, inside),
         grid=(pl.cdiv(battles, block_size),),
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),

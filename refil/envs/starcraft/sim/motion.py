@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from refil.envs.starcraft.sim.neighbors import MARGIN, Others, everyone, nearest, reach
+from refil.envs.starcraft.sim.neighbors import Others, everyone, nearest, reach
 from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm
 from refil.envs.starcraft.sim.unit import UnitStats
 
@@ -72,7 +72,7 @@ def walk(state: State, stats: UnitStats, step: Vector, game: Game) -> State:
         return _walk(state, stats, step, everyone(state.x), game)[0]
     others, fits, longest = _near(state, stats, step, game)
     after, length = _walk(state, stats, step, others, game)
-    fits &= (length > MARGIN * longest[None]).sum() == 0
+    fits &= (length > longest[None]).sum() == 0  # as assumed of idle units that are pushed
     return either(fits, after, lambda: _walk(state, stats, step, everyone(state.x), game)[0])
 
 
@@ -92,15 +92,16 @@ def _near(state: State, stats: UnitStats, step: Vector, game: Game) -> tuple[Oth
     gap = pairs(state.x, state.y, contact_distances(state, stats)).gap
     idle = _idle(state, stats) & (length == 0)
     distance, longest = reach(length, idle if game.rules.idle_push > 0 else jnp.zeros_like(idle), PUSH_GAP)
-    others, fits = nearest(gap < distance[None])
-    return others, fits, longest
+    return *nearest(gap < distance[None]), longest
 
 
 def _idle(state: State, stats: UnitStats) -> Bool[Array, " units *batch"]:
     return state.alive & (stats.speed > 0) & (state.target < 0)
 
 
-def _walk(state: State, stats: UnitStats, step: Vector, others: Others, game: Game) -> tuple[State, Float[Array, " units *batch"]]:
+def _walk(
+    state: State, stats: UnitStats, step: Vector, others: Others, game: Game
+) -> tuple[State, Float[Array, " units *batch"]]:
     """Move all units, looking at these other ones; return also the lengths of the steps that they tried."""
     contact = contact_distances(state, stats, others)
     now = pairs(state.x, state.y, contact, others)
@@ -197,7 +198,7 @@ def stay_on_map(state: State, step: Sequence[Array], stats: UnitStats, arena: Ar
 
 def separation(now: Pairs, movable: Bool[Array, " units *batch"]) -> Vector:
     """Return steps that push overlapping units apart; only impossible first states contain such units."""
-    fraction = jnp.where(movable, jnp.where(now.others.of(movable), 0.5, 1.0), 0.0)  # of the overlap; two that can move share it
+    fraction = jnp.where(movable, jnp.where(now.others.of(movable), 0.5, 1.0), 0.0)  # two that can move share the overlap
     back = jnp.maximum(-now.gap, 0.0) * fraction
     # Each unit is also pushed a little in its own direction; otherwise units on one line would stay on it.
     angle = add_batch_axes(GOLDEN_ANGLE * jnp.arange(len(movable), dtype=jnp.float32), movable)[None]

@@ -1,10 +1,11 @@
 """The other units that matter when a unit moves: all of them, or in kernels for large armies the few that are near.
 
-A unit cannot touch what is further away than two units walk in a tick. Kernels can look only at the units that are nearer, which
-gives the same battle: a table of `ROWS` rows takes the place of all pairs of units. Bodies do not overlap, so more units are
-hardly ever near; if they are, the kernel looks at all pairs.
+A unit cannot touch what is further away than two units walk in a tick. Kernels can look only at the units that are nearer,
+which gives the same battle: a table of `ROWS` rows takes the place of all pairs of units. Bodies do not overlap, so more units
+are hardly ever near; if they are, the kernel looks at all pairs.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ class Others(NamedTuple):
     slots: Int[Array, "others units *batch"]
     rows: tuple[Int[Array, " units *batch"], ...] | None = None  # of the same slots; None: everyone
 
-    def of(self, values: Shaped[Array, " units *batch"]) -> Shaped[Array, "others #units *batch"]:
+    def of(self, values: Shaped[Array, " units *batch"]) -> Shaped[Array, "others _ *batch"]:
         """Return the values of the other units, [other, unit]."""
         if self.rows is None:
             return values[:, None]
@@ -35,7 +36,7 @@ class Others(NamedTuple):
         """Return the slot of one of the other units, given its number among those that each unit looks at."""
         if self.rows is None:
             return number
-        return sum(jnp.where(number == place, row, 0) for place, row in enumerate(self.rows))
+        return reduce(jnp.add, [jnp.where(number == place, row, 0) for place, row in enumerate(self.rows)])
 
 
 def everyone(like: Shaped[Array, " units *batch"]) -> Others:

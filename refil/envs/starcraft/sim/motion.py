@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil.envs.starcraft.sim.neighbors import Others, everyone, nearest, reach
-from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm
+from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm, update_if
 from refil.envs.starcraft.sim.unit import UnitStats
 
 # Degrees off a unit's course, smallest first, and the weight of the distance gained on each heading.
@@ -82,7 +82,7 @@ def either(fits: Bool[Array, ""], after: State, look_at_all: Callable[[], State]
     def moved(state: State) -> tuple[Array, ...]:
         return state.x, state.y, state.turn_side
 
-    x, y, turn_side = jax.lax.cond(fits, lambda: moved(after), lambda: moved(look_at_all()))
+    x, y, turn_side = update_if(~fits, moved(after), lambda: moved(look_at_all()))
     return replace(after, x=x, y=y, turn_side=turn_side)
 
 

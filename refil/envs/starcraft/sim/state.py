@@ -193,6 +193,14 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
     )
 
 
+def update_if(condition: Bool[Array, ""], values: Any, function: Callable[[], Any]) -> Any:
+    """Return the results of a function if a condition is met, else the values given; for kernels, where most blocks skip it.
+
+    This is a loop of one iteration or none: Triton 3.6 fails to compile some kernels with a condition.
+    """
+    return jax.lax.fori_loop(0, condition.astype(jnp.int32), lambda _, __: function(), values)
+
+
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of arrays to which vmap adds a last axis instead of a first one."""
     wrapped = jax.custom_batching.custom_vmap(function)

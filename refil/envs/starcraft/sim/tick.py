@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from refil import hardware
 from refil.envs.starcraft.sim import motion, targeting
 from refil.envs.starcraft.sim.rules import COOLDOWN_JITTER, SHIELD_DELAY
-from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm, take_unit
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm, take_unit, update_if
 from refil.envs.starcraft.sim.unit import Shots, UnitStats
 from refil.kernels.gather import take_rows
 
@@ -91,10 +91,8 @@ def hit_victims(
         after, was_hit = apply_damage(state, stats, damage_matrix(state, stats, fires, game), game)
         return after.health, after.shield, after.attacker, was_hit
 
-    def nobody_hit() -> tuple[Array, ...]:
-        return state.health, state.shield, state.attacker, jnp.zeros_like(fires)
-
-    health, shield, attacker, was_hit = jax.lax.cond(fires.sum() > 0, hit, nobody_hit) if game.in_kernel else hit()
+    nobody_hit = state.health, state.shield, state.attacker, jnp.zeros_like(fires)
+    health, shield, attacker, was_hit = update_if(fires.sum() > 0, nobody_hit, hit) if game.in_kernel else hit()
     return replace(state, health=health, shield=shield, attacker=attacker), was_hit
 
 

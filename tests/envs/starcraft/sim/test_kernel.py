@@ -140,7 +140,7 @@ def test_batches_can_have_several_axes():
     assert result.time.shape == (2, 3)
 
 
-@pytest.mark.parametrize(("compiler", "most"), [("Pallas", 64), ("Triton", 128)])
+@pytest.mark.parametrize(("compiler", "most"), [("Pallas", 32), ("Triton", 128)])
 def test_the_kernel_supports_batches_of_many_units_on_a_gpu(monkeypatch, compiler, most):
     monkeypatch.setattr(hardware, "compiler", lambda: compiler)
     alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (most, most + 1))

@@ -124,7 +124,8 @@ def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "unit
         return next(iter(game.table.effects))(shots)
     victims = jnp.zeros_like(shots.attackable)
     for effect, unit_types in game.table.effects.items():
-        has_effect = reduce(or_, [state.unit_type == unit_type for unit_type in unit_types])
+        # Not `==`: Triton 3.6 would merge it with the same comparison before the loop over ticks, and fail to compile.
+        has_effect = reduce(or_, [jnp.abs(state.unit_type - unit_type) < 1 for unit_type in unit_types])
         victims |= has_effect[:, None] & effect(shots)
     return victims
 

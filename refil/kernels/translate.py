@@ -66,6 +66,8 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
         return inputs  # an argument of the kernel
     if name == "scan":
         return _loop(equation, inputs, source)
+    if name == "cond":
+        return _branch(equation, inputs, source)
     if name == "while":
         return _counted_loop(equation, inputs, source)
     if name in ("swap", "masked_swap"):
@@ -76,6 +78,24 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     is_load = name in ("get", "masked_load")
     code = memory.load(params, inputs, aval, source) if is_load else expression(name, params, inputs, aval)
     return [source.assign(code, aval.shape, aval.dtype)]
+
+
+def _branch(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
+    """Append a condition with two branches."""
+    condition, *arguments = inputs
+    source.add(f"if {condition.code} != 0:")
+    for branch, code in zip(equation.params["branches"][::-1], ("", "else:"), strict=True):
+        if code:
+            source.add(code)
+        source.indent += 1
+        results = _run(branch.jaxpr, arguments, source, [constant(each) for each in branch.consts])
+        if not code:
+            after = [source.assign(each.code, each.shape, each.dtype) for each in results]
+        else:
+            for variable, value in zip(after, results, strict=True):
+                source.add(f"{variable.code} = {value.code}")
+        source.indent -= 1
+    return after
 
 
 def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:

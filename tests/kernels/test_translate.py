@@ -43,6 +43,15 @@ def test_loops_that_end_on_a_condition_are_refused():
     refuses(kernel, (16,), "ends on a condition; use jax.lax.fori_loop")
 
 
+@pytest.mark.parametrize("limit", [-1.0, 1.0])
+def test_conditions_compute_one_of_two_branches(limit):
+    def branch(values):
+        added, kept = jax.lax.cond(values.max() > limit, lambda: (values + 1, values), lambda: (values, 3 * values))
+        return added * kept
+
+    assert_translates(branch, VALUES - 1.5)
+
+
 def test_functions_that_are_compiled_or_have_their_own_gradient_are_inlined():
     assert_translates(lambda values: jax.jit(jax.nn.relu)(values) + jax.nn.silu(values), VALUES)
 

@@ -194,11 +194,8 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
 
 
 def update_if(condition: Bool[Array, ""], values: Any, function: Callable[[], Any]) -> Any:
-    """Return the results of a function if a condition is met, else the values given; for kernels, where most blocks skip it.
-
-    This is a loop of one iteration or none, which both compilers of kernels know.
-    """
-    return jax.lax.fori_loop(0, condition.astype(jnp.int32), lambda _, __: function(), values)
+    """Return the results of a function if a condition is met, else the values given; for kernels, where most blocks skip it."""
+    return jax.lax.cond(condition, function, lambda: values)
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

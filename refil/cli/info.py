@@ -12,7 +12,7 @@ from refil.cli import _advice
 PACKAGES = ("jax", "jaxlib", "jax-cuda13-plugin", "equinox", "optax", "numpy", "triton")
 OPTIONAL = ("matplotlib", "tensorboard", "wandb", "pandas")
 KERNELS = {  # what each kernel computes, and the sizes that it supports
-    "battle": "the eight ticks of a step; up to 32 units",
+    "battle": "the eight ticks of a step; up to 128 units, with Pallas up to 32",
     "attention": "all views and heads at once; the numbers of entities and columns per head are powers of two",
     "GRU": "all timesteps at once; the size of the hidden state is a power of two",
     "UPDeT": "its memory through all timesteps; up to 31 entities, tokens of 16 or 32 columns",

@@ -49,6 +49,7 @@ UNARY = {
     "cos": "libdevice.cos({0})",
     "tanh": TANH,
     "floor": "tl.floor({0})",
+    "population_count": "libdevice.popc({0})",
     "ceil": "tl.ceil({0})",
     "logistic": "1.0 / (1.0 + tl.exp(-{0}))",
     "sign": "tl.where({0} > 0, 1, tl.where({0} < 0, -1, 0))",
@@ -62,6 +63,8 @@ REDUCTIONS = {
     "argmax": "tl.argmax",
     "argmin": "tl.argmin",
 }
+
+CALLS = {"gather_rows": "tl.gather({0}, {1}, axis=0)"}  # functions with an operation of their own in Triton's language
 
 
 def expression(name: str, params: dict[str, Any], inputs: list[Any], aval: Any) -> str:

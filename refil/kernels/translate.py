@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from refil.kernels import load_store
-from refil.kernels.operations import expression
+from refil.kernels.operations import CALLS, expression
 from refil.kernels.source import KernelError, Reference, Source, Value, constant, literal
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
@@ -55,6 +55,9 @@ def _needed(jaxpr: Any) -> list[Any]:
 
 def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     name, params = equation.primitive.name, equation.params
+    if params.get("name") in CALLS:
+        aval, codes = equation.outvars[0].aval, [each.code for each in inputs]
+        return [source.assign(CALLS[params["name"]].format(*codes), aval.shape, aval.dtype)]
     if name in INLINED:
         inner = params[INLINED[name]]
         return _run(getattr(inner, "jaxpr", inner), inputs, source, [constant(each) for each in getattr(inner, "consts", ())])
@@ -62,6 +65,10 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
         return inputs  # an argument of the kernel
     if name == "scan":
         return _loop(equation, inputs, source)
+    if name == "cond":
+        return _branch(equation, inputs, source)
+    if name == "while":
+        return _counted_loop(equation, inputs, source)
     if name in ("swap", "masked_swap"):
         return [load_store.store(name, params, inputs, source)]
     if len(equation.outvars) != 1:
@@ -72,6 +79,24 @@ def _operation(equation: Any, inputs: list[Any], source: Source) -> list[Any]:
     return [source.assign(code, aval.shape, aval.dtype)]
 
 
+def _branch(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
+    """Append a condition with two branches."""
+    condition, *arguments = inputs
+    source.add(f"if {condition.code} != 0:")
+    for branch, code in zip(equation.params["branches"][::-1], ("", "else:"), strict=True):
+        if code:
+            source.add(code)
+        source.indent += 1
+        results = _run(branch.jaxpr, arguments, source, [constant(each) for each in branch.consts])
+        if not code:
+            after = [source.assign(each.code, each.shape, each.dtype) for each in results]
+        else:
+            for variable, value in zip(after, results, strict=True):
+                source.add(f"{variable.code} = {value.code}")
+        source.indent -= 1
+    return after
+
+
 def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
     """Append a `fori_loop`: a scan that carries values and has no sequences."""
     body = equation.params["jaxpr"]
@@ -79,9 +104,24 @@ def _loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
     if any(one.aval.shape != other.aval.shape for one, other in zip(outside, inside, strict=True)):
         raise KernelError("scans over an array; use jax.lax.fori_loop")
     fixed = len(inputs) - len(equation.outvars)
-    consts, carried = inputs[:fixed], inputs[fixed:]
+    return _repeat(body, inputs[:fixed], inputs[fixed:], str(equation.params["length"]), source)
+
+
+def _counted_loop(equation: Any, inputs: list[Any], source: Source) -> list[Value]:
+    """Append a loop whose number of iterations is computed, as `jax.lax.fori_loop` makes it: while first < last."""
+    params = equation.params
+    tested, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"]
+    consts, carried = inputs[: params["body_nconsts"]], inputs[params["body_nconsts"] :]
+    counts = [each.primitive.name for each in tested.eqns] == ["lt"] and tested.eqns[0].invars == tested.invars[:2]
+    if params["cond_nconsts"] or not counts or body.jaxpr.outvars[1] is not body.jaxpr.invars[len(consts) + 1]:
+        raise KernelError("has a loop that ends on a condition; use jax.lax.fori_loop")
+    return _repeat(body, consts, carried, f"{carried[1].code} - {carried[0].code}", source)
+
+
+def _repeat(body: Any, consts: Sequence[Any], carried: Sequence[Any], times: str, source: Source) -> list[Value]:
+    """Append a loop, and return what it carries."""
     state = [source.assign(each.code, each.shape, each.dtype) for each in carried]
-    source.add(f"for i{next(source.names)} in range({equation.params['length']}):")
+    source.add(f"for i{next(source.names)} in range({times}):")
     source.indent += 1
     results = _run(body.jaxpr, [*consts, *state], source, [constant(each) for each in body.consts])
     after = [source.assign(each.code, each.shape, each.dtype) for each in results]

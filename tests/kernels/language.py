@@ -73,8 +73,16 @@ LANGUAGE = SimpleNamespace(
     load=load,
     store=store,
     dot=dot,
+    gather=np.take_along_axis,
 )
-LIBDEVICE = SimpleNamespace(sqrt=np.sqrt, rsqrt=lambda value: 1 / np.sqrt(value), sin=np.sin, cos=np.cos, atan2=np.arctan2)
+LIBDEVICE = SimpleNamespace(
+    sqrt=np.sqrt,
+    rsqrt=lambda value: 1 / np.sqrt(value),
+    sin=np.sin,
+    cos=np.cos,
+    atan2=np.arctan2,
+    popc=lambda value: np.bitwise_count(np.asarray(value).view(np.uint32)),
+)
 
 
 def run_kernel(kernel: Kernel, arrays) -> tuple[jax.Array, ...]:

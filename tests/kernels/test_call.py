@@ -106,11 +106,12 @@ def test_the_memory_token_of_updet(monkeypatch):
     assert_translated(monkeypatch, both, ())
 
 
-def test_battles(monkeypatch):
+@pytest.mark.parametrize("near_only", [False, True])
+def test_battles(monkeypatch, near_only):
     game, state, jitter = amid_battle("3-8MMM", battles=3)
     expected = battle.run_ticks(state, jitter, game, interpret=True)
     names = language.use(monkeypatch)
-    assert_same(battle.run_ticks(state, jitter, game), expected)
+    assert_same(battle.run_ticks(state, jitter, game, plan=battle.Plan(near_only=near_only)), expected)
     assert names == ["game_ticks"]
 
 

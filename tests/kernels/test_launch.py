@@ -66,9 +66,12 @@ def test_triton_compiles_updets_memory(for_an_h200):
 
 
 @pytest.mark.slow
-def test_triton_compiles_battles(for_an_h200):
-    game, state, jitter = amid_battle("3-8sz", battles=3)
-    assert launch.TARGET in program_for_gpu(lambda *given: battle.run_ticks(*given, game), state, jitter)
+@pytest.mark.parametrize("near_only", [False, True])
+@pytest.mark.parametrize("name", ["3-8sz", "3-8csz"])  # one effect of weapons, and two
+def test_triton_compiles_battles(for_an_h200, name, near_only):
+    game, state, jitter = amid_battle(name, battles=3)
+    plan = battle.Plan(near_only=near_only)
+    assert launch.TARGET in program_for_gpu(lambda *given: battle.run_ticks(*given, game, plan=plan), state, jitter)
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ OF_ONE = {
     "ceil": (jnp.ceil, FLOATS),
     "logistic": (jax.nn.sigmoid, FLOATS),
     "sign": (jnp.sign, FLOATS),
+    "population_count": (jax.lax.population_count, INTEGERS),
     "stop_gradient": (jax.lax.stop_gradient, FLOATS),
     "not": (lambda x: (~(x > 0)).astype(jnp.int32), INTEGERS),
     "integer_pow": (lambda x: x**3, FLOATS),

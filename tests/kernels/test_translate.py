@@ -28,6 +28,30 @@ def test_the_number_of_the_iteration_can_be_used():
     assert_translates(lambda values: jax.lax.fori_loop(0, 4, lambda count, total: total + count * values, values), VALUES)
 
 
+@pytest.mark.parametrize("first", [0, 3, 20])
+def test_the_number_of_iterations_can_be_computed(first):
+    def double_for_every_negative_number(values):
+        return jax.lax.fori_loop(first, (values < 0).sum(), lambda count, total: total + count * values, values)
+
+    assert_translates(double_for_every_negative_number, VALUES)
+
+
+def test_loops_that_end_on_a_condition_are_refused():
+    def kernel(inputs, outputs):
+        outputs[...] = jax.lax.while_loop(lambda values: values.sum() < 9, lambda values: 2 * values, inputs[...])
+
+    refuses(kernel, (16,), "ends on a condition; use jax.lax.fori_loop")
+
+
+@pytest.mark.parametrize("limit", [-1.0, 1.0])
+def test_conditions_compute_one_of_two_branches(limit):
+    def branch(values):
+        added, kept = jax.lax.cond(values.max() > limit, lambda: (values + 1, values), lambda: (values, 3 * values))
+        return added * kept
+
+    assert_translates(branch, VALUES - 1.5)
+
+
 def test_functions_that_are_compiled_or_have_their_own_gradient_are_inlined():
     assert_translates(lambda values: jax.jit(jax.nn.relu)(values) + jax.nn.silu(values), VALUES)
 

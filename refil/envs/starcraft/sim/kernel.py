@@ -2,19 +2,20 @@
 
 XLA compiles a tick into some twenty kernels, most of them a reduction over pairs of units, and each waits for the one before.
 This kernel traces the code of `tick.py` itself. All code that a tick calls must therefore avoid what Triton does not support:
-indexing (`state.at_target` compares instead), constant arrays, `any` and `all` over an axis, axes whose length is not a power
-of two, selecting between two scalars, and JAX functions that expand to these (`hypot`, `select`).
+indexing (`refil.kernels.gather` takes its place), constant arrays, `any` and `all` over an axis, axes whose length is not a
+power of two, selecting between two scalars, and JAX functions that expand to these (`hypot`, `select`).
 """
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
+from refil import hardware
 from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
 from refil.envs.starcraft.sim.state import NOBODY, Game, State
 from refil.envs.starcraft.sim.tick import tick
@@ -22,35 +23,63 @@ from refil.hardware import kernels
 from refil.kernels.call import kernel_call
 from refil.kernels.program import Options
 
-MAX_UNITS = 32  # with the pairs of more units, XLA is as fast
 LANES = 32  # threads of a warp; each computes one unit with all its pairs
 FIELDS = [field.name for field in fields(State) if field.name not in ("time", "multipliers")]  # arrays that change
 
 
+class Plan(NamedTuple):
+    """How the kernel simulates battles."""
+
+    num_warps: int = 1  # of a block
+    near_only: bool = False  # when units move they look only at those that are near
+
+
+# By the largest number of units. Only Triton gathers values, without which looking for units that are near would not pay.
+# Chosen by counting instructions (docs/measurements.md), except for up to 16 units, and 32 with Pallas, which were timed.
+PLANS = {
+    "Triton": {16: Plan(), 32: Plan(1, near_only=True), 64: Plan(2, near_only=True), 128: Plan(8, near_only=True)},
+    "Pallas": {32: Plan()},
+}
+
+
 def is_supported(state: State) -> bool:
     """Return whether the kernel can simulate these battles on this machine."""
-    return kernels().yes and state.x.ndim > 1 and len(state.x) <= MAX_UNITS
+    return kernels().yes and state.x.ndim > 1 and plan_for(len(state.x)) is not None
 
 
-def run_ticks(state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False) -> State:
+def plan_for(units: int) -> Plan | None:
+    """Return the plan for battles of this size, if the kernel simulates them."""
+    plans = PLANS[hardware.compiler() or "Triton"]
+    return next((plan for largest, plan in plans.items() if units <= largest), None)
+
+
+def battles_per_block(units: int) -> int:
+    """Return how many battles one block of threads simulates."""
+    return max(LANES // pl.next_power_of_2(units), 1)
+
+
+def run_ticks(
+    state: State, jitter: Float[Array, " units *batch"], game: Game, interpret: bool = False, plan: Plan | None = None
+) -> State:
     """Simulate all ticks of one step; `jitter` is as in `tick`."""
+    plan = plan or plan_for(len(state.x)) or Plan()
     units, *batch = state.x.shape
-    battles, slots = jitter[0].size, pl.next_power_of_2(units)
-    battles_per_block = max(LANES // slots, 1)
+    battles, slots, block_size = jitter[0].size, pl.next_power_of_2(units), battles_per_block(units)
     constants, structure = jax.tree.flatten((state.multipliers, jitter))
     flat = [leaf.reshape(units, battles) for leaf in [*(getattr(state, name) for name in FIELDS), *constants]]
-    padding = (0, slots - units), (0, -battles % battles_per_block)
+    padding = (0, slots - units), (0, -battles % block_size)
     empty = [NOBODY if name == "unit_type" else 0 for name in FIELDS] + [0] * len(constants)
     inputs = [jnp.pad(leaf, padding, constant_values=value) for leaf, value in zip(flat, empty, strict=True)]
     inputs = [leaf.astype(jnp.int8) if leaf.dtype == bool else leaf for leaf in inputs]
-    block = pl.BlockSpec((slots, battles_per_block), lambda i: (0, i))
+    block = pl.BlockSpec((slots, block_size), lambda i: (0, i))
+    inside = replace(game, num_units=slots, in_kernel=True, near_only=plan.near_only)
     outputs = kernel_call(
-        partial(_kernel, [leaf.dtype for leaf in flat], structure, replace(game, num_units=slots, in_kernel=True)),
-        grid=(pl.cdiv(battles, battles_per_block),),
+        partial(_kernel, [leaf.dtype for leaf in flat], structure, inside),
+        grid=(pl.cdiv(battles, block_size),),
         in_specs=[block] * len(inputs),
         out_specs=[block] * len(FIELDS),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in inputs[: len(FIELDS)]],
-        options=Options(num_warps=1, num_stages=1, fp_fusion=False, interpret=interpret, name="game_ticks"),
+        options=Options(num_warps=plan.num_warps, num_stages=1, fp_fusion=False, interpret=interpret, name="game_ticks"),
     )(*inputs)
     after = [leaf[:units, :battles].reshape(units, *batch) for leaf in outputs]
     return replace(

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from refil import hardware
 from refil.envs.starcraft.sim.rules import Rules
 from refil.envs.starcraft.sim.unit import Multipliers, UnitStats, UnitTable, scale
+from refil.kernels.gather import take_rows
 
 NOBODY = -1  # no target, no attacker, no unit
 Constants = tuple[float | int, ...]
@@ -98,6 +99,7 @@ class Game:
     arena: Arena
     rules: Rules
     in_kernel: bool = False  # ticks are being traced for a kernel, where arrays cannot be indexed
+    near_only: bool = False  # inside a kernel, units look only at others that are near when they move
     tags: int | None = None  # tags of each team, from which its units draw theirs; None: as many as it has slots
 
     @property
@@ -145,33 +147,30 @@ def at_target(
 ) -> Shaped[Array, " units *batch"]:
     """Return for each unit the value of its target, or of the first unit where it has none.
 
-    This is one flat gather: with an index along each axis, XLA would first write all indices to memory. Inside a kernel, where
-    arrays cannot be indexed, all pairs of units are compared instead.
+    This is one flat gather: with an index along each axis, XLA would first write all indices to memory. Kernels have
+    their own form.
     """
     target = jnp.maximum(target, 0)
     if game.in_kernel:
-        is_target = target[None] == add_batch_axes(jnp.arange(len(values))[:, None], target)
-        return jnp.where(is_target, values[:, None], 0).sum(axis=0).astype(values.dtype)
+        return take_rows(values, target)
     battles = math.prod(values.shape[1:])
     index = target.astype(jnp.int32) * battles + jnp.arange(battles).reshape(values.shape[1:])
     return values.reshape(-1).at[index].get(mode="promise_in_bounds")
 
 
-def argmin(cost: Float[Array, "units units *batch"], game: Game) -> Int[Array, " units *batch"]:
+def argmin(cost: Float[Array, "others units *batch"], game: Game) -> Int[Array, " units *batch"]:
     """Return for each unit the other one with the least cost, the first of several.
 
     On a CPU two reductions take its place: XLA does not vectorize `jnp.argmin`, which would take half of the time of a battle.
     """
-    if game.in_kernel or hardware.on_gpu():
+    if hardware.on_gpu() and not game.in_kernel:
         return jnp.argmin(cost, axis=0)
     is_least = cost == cost.min(axis=0)[None]
     return jnp.where(is_least, add_batch_axes(jnp.arange(len(cost)), cost), len(cost)).min(axis=0)
 
 
-def take_unit(values: Shaped[Array, " units *rest"], slot: Int[Array, ""] | int, game: Game) -> Shaped[Array, "*rest"]:
+def take_unit(values: Shaped[Array, " units *rest"], slot: Int[Array, ""] | int) -> Shaped[Array, "*rest"]:
     """Return the values of the unit in one slot."""
-    if game.in_kernel:
-        return jnp.where(add_batch_axes(jnp.arange(len(values)) == slot, values), values, 0).sum(axis=0)
     return jax.lax.dynamic_index_in_dim(values, slot, keepdims=False)
 
 
@@ -192,6 +191,11 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
     return jax.lax.fori_loop(
         0, len(rows), lambda i, carry: function(carry, *(constant(i, column) for column in columns)), carry
     )
+
+
+def update_if(condition: Bool[Array, ""], values: Any, function: Callable[[], Any]) -> Any:
+    """Return the results of a function if a condition is met, else the values given; for kernels, where most blocks skip it."""
+    return jax.lax.cond(condition, function, lambda: values)
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

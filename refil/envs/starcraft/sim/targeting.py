@@ -45,7 +45,7 @@ def offset_to(
 
 def edge_distances(state: State, stats: UnitStats) -> Float[Array, "units units *batch"]:
     """Return the distances of all pairs of units from edge to edge."""
-    distance = norm(state.x[None] - state.x[:, None], state.y[None] - state.y[:, None])
+    distance = norm(state.x[:, None] - state.x[None], state.y[:, None] - state.y[None])  # as in `motion.pairs`, which shares it
     return distance - stats.radius[:, None] - stats.radius[None]
 
 

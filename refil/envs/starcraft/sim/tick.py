@@ -16,11 +16,13 @@ from jaxtyping import Array, Bool, Float, Int
 from refil import hardware
 from refil.envs.starcraft.sim import motion, targeting
 from refil.envs.starcraft.sim.rules import COOLDOWN_JITTER, SHIELD_DELAY
-from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, apply_rows, at_target, norm, take_unit
+from refil.envs.starcraft.sim.state import NOBODY, Game, State, add_batch_axes, at_target, norm, take_unit, update_if
 from refil.envs.starcraft.sim.unit import Shots, UnitStats
+from refil.kernels.gather import take_rows
 
 MAX_UNROLLED = 64  # attackers whose damage is applied in an unrolled loop on a GPU
 CPU_UNROLLED = 4  # attackers of an iteration of that loop on a CPU
+Slots = Int[Array, " units *batch"] | Int[Array, ""] | int
 
 
 def tick(state: State, stats: UnitStats, jitter: Float[Array, " units *batch"], game: Game) -> State:
@@ -67,11 +69,7 @@ def attack(
     cooldown = jnp.maximum(state.cooldown - 1.0, 0.0)
     ready = state.alive & stats.armed & (state.target >= 0) & (cooldown <= 0)
     fires = ready & (targeting.offset_to(state.target, state, stats, game)[2] <= stats.range)
-    victims = victim_mask(state, stats, game) & fires[:, None] & state.alive[None]
-    damage = stats.damage[:, None] + jnp.where(
-        (stats.bonus_against[:, None] & stats.attributes[None]) != 0, stats.bonus_damage[:, None], 0.0
-    )
-    state, was_hit = apply_damage(state, stats, jnp.where(victims, damage, 0.0), game)
+    state, was_hit = hit_victims(state, stats, fires, game)
     health = state.health
     if game.table.any("dies_attacking"):
         health = jnp.where(fires & (stats.dies_attacking > 0), 0.0, health)
@@ -79,6 +77,35 @@ def attack(
     if game.rules.jitter:  # scaled here: outside a kernel a GPU would not round it the same way in every program
         period = period + (COOLDOWN_JITTER[0] + (COOLDOWN_JITTER[1] - COOLDOWN_JITTER[0]) * jitter)
     return replace(state, health=health, cooldown=jnp.where(fires, period, cooldown)), was_hit
+
+
+def hit_victims(
+    state: State, stats: UnitStats, fires: Bool[Array, " units *batch"], game: Game
+) -> tuple[State, Bool[Array, " units *batch"]]:
+    """Damage the victims of the weapons that fire, and return also which units were hit.
+
+    Kernels skip this in the many ticks in which none of their weapons fires.
+    """
+
+    def hit() -> tuple[Array, ...]:
+        after, was_hit = apply_damage(state, stats, damage_matrix(state, stats, fires, game), game)
+        return after.health, after.shield, after.attacker, was_hit
+
+    nobody_hit = state.health, state.shield, state.attacker, jnp.zeros_like(fires)
+    health, shield, attacker, was_hit = update_if(fires.sum() > 0, nobody_hit, hit) if game.in_kernel else hit()
+    return replace(state, health=health, shield=shield, attacker=attacker), was_hit
+
+
+def damage_matrix(
+    state: State, stats: UnitStats, fires: Bool[Array, " units *batch"], game: Game
+) -> Float[Array, "units units *batch"]:
+    """Return the damage of each hit, [attacker, victim]."""
+    victims = victim_mask(state, stats, game) & fires[:, None] & state.alive[None]
+    damage = stats.damage[:, None]
+    if game.table.any("bonus_damage"):
+        has_bonus = (stats.bonus_against[:, None] & stats.attributes[None]) != 0
+        damage = damage + jnp.where(has_bonus, stats.bonus_damage[:, None], 0.0)
+    return jnp.where(victims, damage, 0.0)
 
 
 def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "units units *batch"]:
@@ -97,7 +124,8 @@ def victim_mask(state: State, stats: UnitStats, game: Game) -> Bool[Array, "unit
         return next(iter(game.table.effects))(shots)
     victims = jnp.zeros_like(shots.attackable)
     for effect, unit_types in game.table.effects.items():
-        has_effect = reduce(or_, [state.unit_type == unit_type for unit_type in unit_types])
+        # Not `==`: Triton 3.6 would merge it with the same comparison before the loop over ticks, and fail to compile.
+        has_effect = reduce(or_, [jnp.abs(state.unit_type - unit_type) < 1 for unit_type in unit_types])
         victims |= has_effect[:, None] & effect(shots)
     return victims
 
@@ -111,9 +139,8 @@ def apply_damage(
     """
     max_hits = max(unit.hits_per_attack for unit in game.table.units)
 
-    def apply_attack(carry: tuple[Array, Array, Array], slot: Int[Array, ""] | int) -> tuple[Array, Array, Array]:
+    def apply_attack(carry: tuple[Array, ...], slot: Slots, hit_damage: Array, hits: Array) -> tuple[Array, ...]:
         health, shield, attacker = carry
-        hit_damage, hits = take_unit(damage, slot, game), take_unit(stats.hits_per_attack, slot, game)
         for number in range(max_hits):
             hit = jnp.where(hits > number, hit_damage, 0.0)
             through = hit - jnp.minimum(hit, shield)
@@ -121,23 +148,45 @@ def apply_damage(
             health -= jnp.where(through > 0, jnp.maximum(through - stats.armor, game.rules.min_damage), 0.0)
         return health, shield, jnp.where(hit_damage > 0, jnp.asarray(slot, attacker.dtype), attacker)
 
-    carry = _apply_slots(apply_attack, (state.health, state.shield, state.attacker), game)
+    apply_all = _apply_by_victim if game.in_kernel else _apply_by_attacker
+    carry = apply_all(apply_attack, (state.health, state.shield, state.attacker), damage, stats.hits_per_attack, game)
     health, shield, attacker = carry
     after = replace(state, health=jnp.maximum(health, 0.0), shield=shield, attacker=attacker)
     return after, damage.max(axis=0) > 0
 
 
-def _apply_slots(function: Callable[..., Any], carry: Any, game: Game) -> Any:
-    """Apply `carry = function(carry, slot)` for every slot.
+def _apply_by_attacker(function: Callable[..., Any], carry: Any, damage: Array, hits: Array, game: Game) -> Any:
+    """Apply `carry = function(carry, attacker, damage, hits)` for every attacker, each to all victims.
 
     The loop is unrolled on a GPU, so that XLA makes one pass over the battles. On a CPU XLA would then compute all attacks
     again for every array that depends on them.
     """
-    on_gpu = game.in_kernel or hardware.on_gpu()
-    if on_gpu and game.num_units <= MAX_UNROLLED:
-        return apply_rows(function, carry, [(slot,) for slot in range(game.num_units)], game)
-    unroll = 1 if game.in_kernel else MAX_UNROLLED if on_gpu else CPU_UNROLLED
-    return jax.lax.fori_loop(0, game.num_units, lambda slot, carry: function(carry, slot), carry, unroll=unroll)
+
+    def one_attacker(carry: Any, slot: Slots) -> Any:
+        return function(carry, slot, take_unit(damage, slot), take_unit(hits, slot))
+
+    if hardware.on_gpu() and game.num_units <= MAX_UNROLLED:
+        return reduce(one_attacker, range(game.num_units), carry)
+    unroll = MAX_UNROLLED if hardware.on_gpu() else CPU_UNROLLED
+    return jax.lax.fori_loop(0, game.num_units, lambda slot, carry: one_attacker(carry, slot), carry, unroll=unroll)
+
+
+def _apply_by_victim(function: Callable[..., Any], carry: Any, damage: Array, hits: Array, game: Game) -> Any:
+    """Do the same inside a kernel: every victim takes its own attackers in turn, which are few, since weapons fire rarely.
+
+    A victim that has no attacker left takes no damage, which changes nothing.
+    """
+    slots = add_batch_axes(jnp.arange(game.num_units)[:, None], hits)
+    attackers = jnp.where(damage > 0, slots, game.num_units)
+
+    def next_attacker(_: Array, now: tuple[Array, Any]) -> tuple[Array, Any]:
+        last, carry = now
+        slot = jnp.where(attackers > last[None], attackers, game.num_units).min(axis=0)
+        hit_damage = jnp.where(slots == slot[None], damage, 0.0).sum(axis=0)
+        return slot, function(carry, slot, hit_damage, take_rows(hits, jnp.minimum(slot, game.num_units - 1)))
+
+    most = (damage > 0).sum(axis=0).max(axis=0).max(axis=0)
+    return jax.lax.fori_loop(0, most, next_attacker, (jnp.full_like(hits, -1), carry))[1]
 
 
 def heal(state: State, stats: UnitStats, game: Game) -> State:

@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil import plugins
+from refil import hardware, plugins
 from refil.envs.starcraft import orders
 from refil.envs.starcraft.env import UNITS as UNITS_FOLDER
-from refil.envs.starcraft.sim import kernel, tick
-from refil.envs.starcraft.sim.rules import TICKS_PER_STEP
+from refil.envs.starcraft.env import unit_table
+from refil.envs.starcraft.sim import kernel, neighbors, tick
+from refil.envs.starcraft.sim.kernel import Plan
+from refil.envs.starcraft.sim.rules import SHIELD_DELAY, TICKS_PER_STEP
 from refil.hardware import Choice
 from tests.envs.starcraft import scenes
 from tests.gpu import program_for_gpu
@@ -28,6 +30,7 @@ ALL_UNITS, ALL_SMACLITE_UNITS = (
 )
 SETS = ["3-8sz", "3-8sz-varied", "3-8csz", "3-8MMM", ALL_UNITS]
 SMACLITE_SETS = ["3-8MMM", ALL_SMACLITE_UNITS]
+LARGE = [(16, Plan()), (16, Plan(near_only=True)), (32, Plan(4)), (32, Plan(2, near_only=True)), (64, Plan(4, near_only=True))]
 EXACT = ("unit_type", "tag", "target", "attacker", "turn_side", "ticks_since_hit", "attack_moving", "moving")
 
 
@@ -87,6 +90,45 @@ def test_the_kernel_equals_plain_ticks_with_smaclites_rules(name):
     assert_same(kernel.run_ticks(state, jitter, game, interpret=True), jax.jit(partial(plain_ticks, game))(state, jitter))
 
 
+def assert_equal(one, other):
+    """Compare states bit by bit."""
+    for name in kernel.FIELDS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def clash(size, step):
+    """Return two battles of two blocks of Marines that meet in the center, after some steps, and the jitter of the next one."""
+    game = replace(scenes.game(size, 2 * size), table=unit_table([({"m": size}, {"m": size})], "smac"))
+    rows = [(0.8 * (number % 4), 0.8 * (number // 4) + 16 - 0.1 * size) for number in range(size)]
+    units = [("marine", 12 - x, y) for x, y in rows] + [("marine", 20 + x, y) for x, y in rows]
+    ones, center = [1] * 2 * size, [16.0] * 2 * size
+    first = scenes.place(units, game, moving=ones, attack_moving=ones, goal_x=center, goal_y=center)
+    moved = replace(first, y=first.y + jnp.linspace(0, 0.04, 2 * size))
+    jitter = jax.random.uniform(jax.random.key(size), (2 * size, 2))
+    state = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1), first, moved)
+    run = jax.jit(lambda now: plain_ticks(game, now, jitter))
+    for _ in range(step):
+        state = run(state)
+    assert (state.ticks_since_hit <= SHIELD_DELAY).any(), "they have not met"
+    return game, state, jitter, run(state)
+
+
+@pytest.mark.parametrize("rows", all_but((neighbors.ROWS,), [neighbors.ROWS, 1]))
+@pytest.mark.parametrize("name", all_but(("3-8sz",), ["3-8sz", "MMM2"]))
+def test_looking_only_at_units_that_are_near_changes_nothing_even_if_there_is_room_for_few(name, rows, monkeypatch):
+    monkeypatch.setattr(neighbors, "ROWS", rows)
+    game, state, jitter = amid_battle(name, battles=5)
+    result = kernel.run_ticks(state, jitter, game, interpret=True, plan=Plan(near_only=True))
+    assert_equal(result, jax.jit(partial(plain_ticks, game))(state, jitter))
+
+
+@pytest.mark.parametrize("case", all_but(((32, Plan(2, near_only=True)),), LARGE), ids=str)
+def test_battles_of_large_armies_are_equal(case):
+    size, plan = case
+    game, state, jitter, expected = clash(size, step=4)
+    assert_equal(kernel.run_ticks(state, jitter, game, interpret=True, plan=plan), expected)
+
+
 @pytest.mark.slow
 def test_batches_can_have_several_axes():
     game, state, jitter = amid_battle("3-8sz", battles=6)
@@ -98,8 +140,10 @@ def test_batches_can_have_several_axes():
     assert result.time.shape == (2, 3)
 
 
-def test_the_kernel_supports_batches_of_up_to_32_units_on_a_gpu(monkeypatch):
-    alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (32, 33))
+@pytest.mark.parametrize(("compiler", "most"), [("Pallas", 32), ("Triton", 128)])
+def test_the_kernel_supports_batches_of_many_units_on_a_gpu(monkeypatch, compiler, most):
+    monkeypatch.setattr(hardware, "compiler", lambda: compiler)
+    alone, larger = (scenes.place([("marine", 1 + number, 16)] * number, scenes.game(1, number)) for number in (most, most + 1))
     many, larger = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis=-1), state) for state in (alone, larger))
     monkeypatch.setattr(kernel, "kernels", lambda: Choice(True, "for this test"))
     assert kernel.is_supported(many)

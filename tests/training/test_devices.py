@@ -240,8 +240,7 @@ def test_playing_outside_of_programs_is_put_off_until_learning_needs_it():
     play_program, learn = Devices(1).play_and_learn(env, play, lambda state, played: state + 10 * played)
     assert play_program.eval_shape(shapes) == shapes
     played.clear()
-    learn = learn.lower(shapes, shapes).compile()
-    state = jnp.zeros(1)
+    state, learn = jnp.zeros(1), learn.lower(shapes, shapes).compile()
     for expected in (10.0, 120.0):
         waiting = play_program.lower(state).compile()(state)
         assert len(played) == (expected > 10)

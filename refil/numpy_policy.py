@@ -47,7 +47,10 @@ class Policy:
             last = np.zeros((len(inputs), size), np.float32)
             last[: len(visible)] = np.arange(size) == self.last_action[:, None]
             inputs = np.concatenate([inputs, last], axis=-1)
-        features = self._attend(self._dense("encoder.embed", inputs, relu=True), visible)
+        embedded = self._dense("encoder.embed", inputs, relu=True)
+        features = self._attend(embedded, visible)
+        if "encoder.own.weight" in self.weights:
+            features = features + self._dense("encoder.own", embedded[: len(visible)])
         if "encoder.norm.scale" in self.weights:
             features = self._norm("encoder.norm", features)
         if "input_proj.weight" in self.weights:

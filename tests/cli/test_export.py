@@ -23,7 +23,8 @@ NETWORKS = [
     ("vdn_attention", {"recurrent": True, "last_action": True}),
     ("vdn_attention", {"recurrent": False, "last_action": False}),
     ("vdn_pqn", {"recurrent": True, "last_action": True}),
-    ("vdn_pqn", {"recurrent": True, "layer_norm": False}),
+    ("vdn_pqn", {"recurrent": True, "own_embedding": False}),
+    ("vdn_pqn", {"recurrent": True, "own_embedding": False, "layer_norm": False}),
     ("vdn_pqn", {"recurrent": False}),
 ]
 

@@ -198,7 +198,8 @@ def test_requests_are_those_of_the_authors_environment_in_their_order(monkeypatc
         tasks, keys = jnp.zeros((1, 2), jnp.int32), jax.random.split(jax.random.key(0), 1)
         played = rollout(with_script(env, stop), no_policy, (), tasks, keys)
         env.games.close()
-    requests = peer.sessions[0].requests
+        requests = peer.sessions[0].requests
+        assert fake_game.wait_until(lambda: requests[-1].HasField("quit"))  # the peer handles it in a thread of its own
     start = ["ping", "create_game", "join_game", "game_info"]
     spawn = ["debug", "step", "observation", "debug", "step", "observation", "action"]
     step = ["action", "step", "observation"]

@@ -70,9 +70,9 @@ def count(name: str, chosen: Plan | None, fired: float) -> Count:
     seconds = time.perf_counter() - started
     program, said = assembly(result.ptx)
     if used.near_only:
-        with_all, motion.either = motion.either, lambda fits, after, look_at_all: after
+        with_all, motion.near_or_all = motion.near_or_all, lambda fits, after, look_at_all: after
         program, _ = assembly(compiled(name, used)[0].ptx)
-        motion.either = with_all
+        motion.near_or_all = with_all
     size, instructions = loop_over_ticks(program, fired)
     registers, spilled = (
         int(found[1]) if (found := re.search(text, said)) else 0 for text in (r"Used (\d+)", r"(\d+) bytes spill stores")

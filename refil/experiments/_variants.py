@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from refil import stats
 from refil.experiments import with_more_seeds
+from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training import config
 from refil.training.config import RunConfig
@@ -39,6 +41,12 @@ def label(name: str, env: str) -> str:
 def run(variant: Variant, method: str, env: str, **train: Any) -> RunConfig:
     """Return the run of a variant on a task set, with these options of training unless the variant changes them."""
     return config.default(env, method).with_options(method_options=variant.method, **(train | variant.train))
+
+
+def write_table(groups: Groups, envs: Iterable[str], done: dict[str, RunDir], path: Path) -> Path:
+    """Write the table of finished runs."""
+    serialization.write_atomic(path, ("\n".join(table(groups, envs, done)) + "\n").encode())
+    return path
 
 
 def table(groups: Groups, envs: Iterable[str], done: dict[str, RunDir]) -> Iterator[str]:

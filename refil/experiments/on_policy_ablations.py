@@ -4,11 +4,11 @@ Every run has schedules of its own length. Runs are in the order of the ingredie
 has finished the first ones on both sets.
 """
 
+from functools import partial
 from pathlib import Path
 
 from refil.experiments import _variants
 from refil.experiments._variants import Groups, Variant
-from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
 
@@ -51,16 +51,10 @@ VARIANTS = _variants.by_name(INGREDIENTS)
 
 def runs() -> dict[str, RunConfig]:
     """Return every variant on each task set."""
-    return {_variants.label(name, env): run(VARIANTS[name], env) for name in VARIANTS for env in TASK_SETS}
-
-
-def run(variant: Variant, env: str) -> RunConfig:
-    """Return the run of a variant on a task set."""
-    return _variants.run(variant, METHOD, env, steps=STEPS, seeds=SEEDS, eval_every=STEPS // 50)
+    run = partial(_variants.run, steps=STEPS, seeds=SEEDS, eval_every=STEPS // 50)
+    return {_variants.label(name, env): run(VARIANTS[name], METHOD, env) for name in VARIANTS for env in TASK_SETS}
 
 
 def report(done: dict[str, RunDir], out: Path) -> Path:
     """Write final win rates, and their difference from the default, as a table."""
-    path = out / "on_policy_ablations.md"
-    serialization.write_atomic(path, ("\n".join(_variants.table(INGREDIENTS, TASK_SETS, done)) + "\n").encode())
-    return path
+    return _variants.write_table(INGREDIENTS, TASK_SETS, done, out / "on_policy_ablations.md")

@@ -4,12 +4,12 @@ Every run has schedules of this length. By default on-policy training makes an u
 replay buffer makes one per episode. All runs on the first task set come first, to choose what is tried on the others.
 """
 
+from functools import partial
 from pathlib import Path
 
 from refil.experiments import _variants
 from refil.experiments._variants import Groups, Variant
 from refil.experiments.figure_4 import TASK_SETS
-from refil.storage import serialization
 from refil.storage.run_dir import RunDir
 from refil.training.config import RunConfig
 
@@ -38,16 +38,10 @@ VARIANTS = _variants.by_name(GROUPS)
 
 def runs() -> dict[str, RunConfig]:
     """Return every variant on each task set."""
-    return {_variants.label(name, env): run(VARIANTS[name], env) for env in TASK_SETS for name in VARIANTS}
-
-
-def run(variant: Variant, env: str) -> RunConfig:
-    """Return the run of a variant on a task set."""
-    return _variants.run(variant, METHOD, env, steps=STEPS, seeds=SEEDS, eval_every=STEPS // 50)
+    run = partial(_variants.run, steps=STEPS, seeds=SEEDS, eval_every=STEPS // 50)
+    return {_variants.label(name, env): run(VARIANTS[name], METHOD, env) for env in TASK_SETS for name in VARIANTS}
 
 
 def report(done: dict[str, RunDir], out: Path) -> Path:
     """Write final win rates, and their difference from the default, as a table."""
-    path = out / "on_policy_ten_million.md"
-    serialization.write_atomic(path, ("\n".join(_variants.table(GROUPS, TASK_SETS, done)) + "\n").encode())
-    return path
+    return _variants.write_table(GROUPS, TASK_SETS, done, out / "on_policy_ten_million.md")

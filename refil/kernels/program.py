@@ -71,7 +71,7 @@ class Kernel:
         """Return the kernel in Triton's language; its arguments are pointers to the given arrays, then to all results."""
         try:
             return self._translated(arrays)
-        except KernelError as error:
+        except KernelError as error:  # such as "uses cumsum, which is not supported"
             raise KernelError(f"the GPU kernel {self.name} {error}") from error
 
     def _translated(self, arrays: Sequence[Any]) -> str:

@@ -21,8 +21,8 @@ TYPES = {
 }
 
 
-class KernelError(NotImplementedError):
-    """A kernel that cannot be translated or compiled; the message continues a sentence whose subject is the kernel."""
+class KernelError(Exception):
+    """A kernel that cannot be translated or compiled. It is no `RefilError`, so that plain JAX replaces the kernel."""
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,10 @@ def walk(state: State, stats: UnitStats, step: Vector, game: Game) -> State:
     others, fits, longest = _near(state, stats, step, game)
     after, length = _walk(state, stats, step, others, game)
     fits &= (length > longest[None]).sum() == 0  # as assumed of idle units that are pushed
-    return either(fits, after, lambda: _walk(state, stats, step, everyone(state.x), game)[0])
+    return near_or_all(fits, after, lambda: _walk(state, stats, step, everyone(state.x), game)[0])
 
 
-def either(fits: Bool[Array, ""], after: State, look_at_all: Callable[[], State]) -> State:
+def near_or_all(fits: Bool[Array, ""], after: State, look_at_all: Callable[[], State]) -> State:
     """Return the state after looking at units that are near if that suffices, else after looking at all."""
 
     def moved(state: State) -> tuple[Array, ...]:

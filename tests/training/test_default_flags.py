@@ -13,9 +13,9 @@ import pytest
 pytestmark = pytest.mark.slow
 TINY = [
     *("train", "group_matching", "--env.agents", "3", "--env.cells", "3", "--env.horizon", "6"),
-    *("--method.size", "8", "--method.heads", "2", "--method.mixing", "4", "--steps", "3000"),
+    *("--method.size", "8", "--method.heads", "2", "--method.mixing", "4", "--steps", "9000"),
     *("--batch", "5", "--pack", "--envs", "2", "--buffer", "20"),
-    *("--eval-every", "500", "--eval-episodes", "4", "--log-every", "20", "--save-every", "0.005"),
+    *("--eval-every", "1500", "--eval-episodes", "4", "--log-every", "20", "--save-every", "0.005"),
 ]
 
 

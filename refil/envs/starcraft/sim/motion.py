@@ -15,7 +15,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from refil.envs.starcraft.sim.neighbors import Others, everyone, nearest, reach
-from refil.envs.starcraft.sim.state import Arena, Game, State, add_batch_axes, apply_rows, argmin, at_target, norm, update_if
+from refil.envs.starcraft.sim.state import (
+    Arena,
+    Game,
+    State,
+    add_batch_axes,
+    apply_rows,
+    argmin,
+    at_target,
+    compute_once,
+    norm,
+    update_if,
+)
 from refil.envs.starcraft.sim.unit import UnitStats
 
 # Degrees off a unit's course, smallest first, and the weight of the distance gained on each heading.
@@ -110,11 +121,11 @@ def _walk(
     length = norm(*step)
     *steered, turn_side = steer(now, step, state.turn_side, game)
     step = stay_on_map(state, slide(state, now, steered, game), stats, game.arena)
-    fraction = free_fraction(now, step)
+    fraction = free_fraction(now, step, game)
     x, y = state.x + fraction * step[0], state.y + fraction * step[1]
     now = pairs(x, y, contact, others)
     rest = (1 - fraction) * step[0], (1 - fraction) * step[1]
-    fraction = free_fraction(now, rest)
+    fraction = free_fraction(now, rest, game)
     push = separation(now, stats.speed > 0)
     x, y = clip_to_map(x + fraction * rest[0] + push[0], y + fraction * rest[1] + push[1], stats, game.arena)
     x, y = jnp.where(state.alive, x, state.x), jnp.where(state.alive, y, state.y)
@@ -137,10 +148,10 @@ def approach(now: Pairs, step: Sequence[Array]) -> Float[Array, "others units *b
     return now.toward_x * step[0][None] + now.toward_y * step[1][None]
 
 
-def max_approach(now: Pairs, step: Sequence[Array]) -> Float[Array, "others units *batch"]:
+def max_approach(now: Pairs, step: Sequence[Array], game: Game) -> Float[Array, "others units *batch"]:
     """Return how much nearer each unit may come to each other one: the whole gap if that one stands, half if it walks."""
     usable = jnp.where(norm(*step) > 0, 0.5, 1.0)
-    return now.others.of(usable) * jnp.maximum(now.gap, 0.0)
+    return compute_once(lambda: now.others.of(usable) * jnp.maximum(now.gap, 0.0), now.gap, game)
 
 
 def steer(
@@ -151,7 +162,7 @@ def steer(
     A unit that has turned to one side of an obstacle (`turn_side`) prefers that side until its course is free; otherwise it
     would oscillate.
     """
-    limit, distance = max_approach(now, step), norm(*step)
+    limit, distance = max_approach(now, step, game), norm(*step)
 
     def compare(best: tuple[Array, ...], cosine: Scalar, sine: Scalar, weight: Scalar, side: Scalar) -> tuple[Array, ...]:
         best_x, best_y, best_gain, best_side = best
@@ -175,7 +186,7 @@ def steer(
 
 def slide(state: State, now: Pairs, step: Sequence[Array], game: Game) -> Vector:
     """Remove from each unit's step its component into the body that blocks it most, so that it slides along that body."""
-    excess = approach(now, step) - max_approach(now, step)
+    excess = approach(now, step) - max_approach(now, step, game)
     blocker = now.others.slot(argmin(-excess, game))
     too_far = jnp.maximum(excess.max(axis=0), 0.0)
     x, y = at_target(state.x, blocker, game) - state.x, at_target(state.y, blocker, game) - state.y
@@ -183,10 +194,10 @@ def slide(state: State, now: Pairs, step: Sequence[Array], game: Game) -> Vector
     return step[0] - scale * x, step[1] - scale * y
 
 
-def free_fraction(now: Pairs, step: Vector) -> Float[Array, " units *batch"]:
+def free_fraction(now: Pairs, step: Vector, game: Game) -> Float[Array, " units *batch"]:
     """Return the fraction of each unit's step that it can take without overlapping another unit."""
     nearer = approach(now, step)
-    return jnp.where(nearer > 1e-7, max_approach(now, step) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=0, initial=1.0)
+    return jnp.where(nearer > 1e-7, max_approach(now, step, game) / jnp.maximum(nearer, 1e-7), 1.0).min(axis=0, initial=1.0)
 
 
 def stay_on_map(state: State, step: Sequence[Array], stats: UnitStats, arena: Arena) -> Vector:

@@ -22,6 +22,7 @@ from refil.envs.starcraft.sim.unit import Multipliers, UnitStats, UnitTable, sca
 from refil.kernels.gather import take_rows
 
 NOBODY = -1  # no target, no attacker, no unit
+MANY_PAIRS = 4096  # from this size on, XLA for CPUs reduces arrays of pairs with a library
 Constants = tuple[float | int, ...]
 
 
@@ -196,6 +197,17 @@ def apply_rows(function: Callable[..., Any], carry: Any, rows: Sequence[Constant
 def update_if(condition: Bool[Array, ""], values: Any, function: Callable[[], Any]) -> Any:
     """Return the results of a function if a condition is met, else the values given; for kernels, where most blocks skip it."""
     return jax.lax.cond(condition, function, lambda: values)
+
+
+def compute_once(function: Callable[[], Array], like: Array, game: Game) -> Array:
+    """Return the array of pairs that a function returns, which has the shape of `like` and which several reductions use.
+
+    On a CPU XLA would compute the array again inside every reduction, unless it depends on a condition. The condition here
+    always holds. LLVM does not vectorize the longer loops well: eight battles would take more than twice as long.
+    """
+    if hardware.on_gpu() or game.in_kernel or like.size >= MANY_PAIRS:
+        return function()
+    return jax.lax.cond(like.reshape(-1)[0] > -jnp.inf, function, lambda: jnp.zeros_like(like))
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -67,10 +67,10 @@ def subject(name: str, kind: str, entities: int = 5, **changes) -> Subject:
     """Return a small method to check."""
     communicates = getattr(plugins.load("refil.methods", name), "COMMUNICATES", False)
     method, spec = built(name, kind, entities, **changes)
-    return _subject_of(method, spec, communicates)
+    return subject_of(method, spec, communicates)
 
 
-def _subject_of(method: Method, spec: Spec = SPECS[1], communicates: bool = False) -> Subject:
+def subject_of(method: Method, spec: Spec = SPECS[1], communicates: bool = False) -> Subject:
     return SUBJECTS.setdefault(method, Subject(method, spec, communicates))
 
 
@@ -81,12 +81,12 @@ def two_models(method: Method, seed: int) -> tuple:
 
 @cache
 def _few_models(method: Method, seed: int) -> tuple:
-    return _subject_of(method).models(seed)
+    return subject_of(method).models(seed)
 
 
 def jitted_loss(method: Method):
     """Return the loss and its gradient."""
-    return _subject_of(method).loss
+    return subject_of(method).loss
 
 
 @jax.jit

@@ -1,9 +1,9 @@
 """Networks that several methods share, and their options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -11,16 +11,15 @@ from jaxtyping import PRNGKeyArray
 from refil.errors import RefilError
 from refil.nn.attention import attention
 from refil.nn.gru import gru
-from refil.nn.layer_norm import layer_norm
 from refil.nn.layers import linear
 from refil.nn.mixers import MIXERS, LinearQmix, Positive, Qmix, Vdn, hypernet
-from refil.nn.normalized import ExactLinear, NormalizedHead, NormalizedQmix, normalized_encoder, normalized_linear
+from refil.nn.normalized import normalized_linear
 from refil.nn.pooling import PoolingKind, pooling
 from refil.nn.targeted import TargetedUtility
 from refil.nn.transformer import updet_utility
 from refil.nn.utilities import Aggregator, Encoder, EntityEncoder, FeedForwardUtility, GruUtility
-from refil.settings import FromEnv, NonNegativeFloat, PositiveInt, UnitFloat
-from refil.types import Mixer, Model, Spec, Utility
+from refil.settings import FromEnv, PositiveInt, UnitFloat
+from refil.types import Model, Spec
 
 LayerFactory = Callable[[PRNGKeyArray], Aggregator]  # initializes a layer over sets
 
@@ -40,6 +39,7 @@ class AgentOptions(NetOptions):
 
     recurrent: Annotated[bool, FromEnv] = True  # Give agents a memory (a GRU after the encoder)
     memory: PositiveInt = 64  # Size of the GRU's hidden state
+    shared_targets: bool = False  # Score actions aimed at entities by the target's features, with the same weights for all
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,6 @@ class UpdetOptions(MixingOptions, HeadOptions, NetOptions):
     depth: PositiveInt = 2  # Transformer blocks
 
 
-@dataclass(frozen=True)
-class OnPolicyNetOptions(HeadOptions, AgentOptions):
-    """Options of the networks of on-policy methods."""
-
-    utility: Literal["attention", "mean_pooling", "max_pooling", "updet"] = "attention"  # Network of the agents
-    mixer: Literal["qmix", "vdn"] = "qmix"  # How utilities are combined into a joint value
-    shared_targets: bool = False  # Score actions aimed at entities by the target's features, with the same weights for all
-    # Add each agent's own embedding to what it sees: otherwise, agents that see the same differ by their attention alone
-    own_embedding: Annotated[bool, FromEnv] = False
-    layer_norm: bool = True  # Normalize after every dense layer and the GRU (UPDeT has its own normalization)
-    memory: PositiveInt = 128  # Size of the GRU's hidden state
-    mixing: PositiveInt = 32  # Size of the mixing layer
-    positive: Positive = "softmax"  # How mixing weights are made positive
-    head_scale: NonNegativeFloat = 0.1  # Factor of the last layer's initial weights, so that Q-values start near zero
-
-
 TARGET_SIZE = 32  # columns of a query and of a target's embedding
 
 
@@ -132,16 +116,37 @@ def utility(options: AgentOptions, spec: Spec, aggregator: LayerFactory, key: PR
 def utility_on(encoder: Encoder, options: AgentOptions, spec: Spec, key: PRNGKeyArray) -> FeedForwardUtility | GruUtility:
     """Initialize a utility on top of an encoder, with or without memory."""
     key_input, key_gru, key_head = jax.random.split(key, 3)
-    last_action_dim = spec.actions if options.last_action else 0
+    last_action_dim, outputs = spec.actions if options.last_action else 0, head_outputs(options, spec)
     if not options.recurrent:
-        return FeedForwardUtility(encoder, linear(options.size, spec.actions, key_head), last_action_dim)
-    return GruUtility(
+        return FeedForwardUtility(encoder, linear(options.size, outputs, key_head), last_action_dim)
+    with_memory = GruUtility(
         encoder=encoder,
         input_proj=linear(options.size, options.memory, key_input),
         gru=gru(options.memory, options.memory, key_gru),
-        head=linear(options.memory, spec.actions, key_head),
+        head=linear(options.memory, outputs, key_head),
         last_action_dim=last_action_dim,
     )
+    return with_targets(with_memory, options, spec, jax.random.fold_in(key, 3))
+
+
+def head_outputs(options: AgentOptions, spec: Spec) -> int:
+    """Return the number of outputs of a head: one per action, or with shared targets one for all of these, and a query."""
+    if not options.shared_targets:
+        return spec.actions
+    if not spec.target_actions:
+        raise RefilError("method.shared_targets needs actions aimed at entities; this environment has none")
+    if not options.recurrent:
+        raise RefilError("method.shared_targets needs method.recurrent")
+    return spec.actions - spec.target_actions + 1 + TARGET_SIZE
+
+
+def with_targets(agent: GruUtility, options: AgentOptions, spec: Spec, key: PRNGKeyArray) -> GruUtility:
+    """Return the utility, as one that scores actions aimed at entities by their targets if the options ask for that."""
+    if not options.shared_targets:
+        return agent
+    parts = {part.name: getattr(agent, part.name) for part in fields(GruUtility)}
+    embed_target = normalized_linear(input_size(spec, options.last_action), TARGET_SIZE, key)
+    return TargetedUtility(**parts, embed_target=embed_target, target_actions=spec.target_actions)
 
 
 def mixing_network(
@@ -179,68 +184,3 @@ def updet_qmix(options: UpdetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
     agent = updet_utility(spec, options.token, options.token_heads, options.depth, options.last_action, key_utility)
     aggregator = attention_factory(options.size, options.heads)
     return Model(agent, mixing_network(options, options, spec, aggregator, key_mixer))
-
-
-def on_policy_model(options: OnPolicyNetOptions, spec: Spec, key: PRNGKeyArray) -> Model:
-    """Initialize the networks of an on-policy method."""
-    if options.shared_targets:
-        _check_shared_targets(options, spec)
-    if options.own_embedding and (options.utility == "updet" or not options.layer_norm):
-        raise RefilError("method.own_embedding needs method.layer_norm, and a method.utility other than updet; turn it off")
-    key_utility, key_mixer = jax.random.split(key)
-    aggregator = {
-        "attention": lambda: attention_factory(options.size, options.heads),
-        "mean_pooling": lambda: partial(pooling, options.size, "mean", True),
-        "max_pooling": lambda: partial(pooling, options.size, "max", True),
-        "updet": lambda: attention_factory(options.size, options.heads),
-    }[options.utility]()
-    agent = _on_policy_utility(options, spec, aggregator, key_utility)
-    return Model(agent, Vdn() if options.mixer == "vdn" else _on_policy_mixer(options, spec, aggregator, key_mixer))
-
-
-def _check_shared_targets(options: OnPolicyNetOptions, spec: Spec) -> None:
-    if not spec.target_actions:
-        raise RefilError("method.shared_targets needs actions aimed at entities; this environment has none")
-    if options.utility == "updet" or not (options.recurrent and options.layer_norm):
-        raise RefilError(
-            "method.shared_targets needs method.recurrent, method.layer_norm, and a method.utility other than updet"
-        )
-
-
-def _on_policy_utility(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Utility:
-    last_action_dim = spec.actions if options.last_action else 0
-    if options.utility == "updet":
-        return updet_utility(spec, UpdetOptions.token, UpdetOptions.token_heads, UpdetOptions.depth, options.last_action, key)
-    if not options.layer_norm:
-        plain = utility(options, spec, aggregator, key)
-        return replace(plain, head=_scaled(plain.head, options.head_scale))
-    key_encoder, key_gru, key_head, key_target = (*jax.random.split(key, 3), jax.random.fold_in(key, 3))
-    outputs = options.memory if options.recurrent else options.size
-    inputs = input_size(spec, options.last_action)
-    encoder = normalized_encoder((inputs, options.size, outputs), aggregator, key_encoder)
-    if options.own_embedding:
-        encoder = replace(encoder, own=linear(options.size, outputs, jax.random.fold_in(key, 4)))
-    scores = spec.actions - spec.target_actions + 1 + TARGET_SIZE if options.shared_targets else spec.actions
-    head = ExactLinear(_scaled(linear(outputs, scores, key_head), options.head_scale))
-    if not options.recurrent:
-        return FeedForwardUtility(encoder, head, last_action_dim)
-    parts = encoder, None, gru(outputs, outputs, key_gru), NormalizedHead(layer_norm(outputs), head), last_action_dim
-    if not options.shared_targets:
-        return GruUtility(*parts)
-    return TargetedUtility(*parts, normalized_linear(inputs, TARGET_SIZE, key_target), spec.target_actions)
-
-
-def _on_policy_mixer(options: OnPolicyNetOptions, spec: Spec, aggregator: LayerFactory, key: PRNGKeyArray) -> Mixer:
-    if not options.layer_norm:
-        plain = MixingOptions("attention", options.mixing, options.positive)
-        return mixing_network(plain, options, spec, aggregator, key)
-    sizes = input_size(spec, options.last_action), options.size, options.size
-    keys = jax.random.split(key, 4)
-    by_agent, by_state = (normalized_encoder(sizes, aggregator, each) for each in keys[:2])
-    widths = (options.mixing, 2 * options.mixing + 1)
-    first, rest = (ExactLinear(linear(options.size, width, k)) for width, k in zip(widths, keys[2:], strict=True))
-    return NormalizedQmix(by_agent, first, by_state, rest, options.positive, spec.actions if options.last_action else 0)
-
-
-def _scaled(head: Any, scale: float) -> Any:
-    return jax.tree.map(lambda leaf: scale * leaf, head)

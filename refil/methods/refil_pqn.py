@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from refil.learning.networks import OnPolicyNetOptions, on_policy_model
 from refil.learning.onpolicy import OnPolicyMethod, OnPolicyOptions, on_policy_q_learning
+from refil.learning.onpolicy_networks import OnPolicyNetOptions, on_policy_model
 from refil.types import MethodInfo, Spec
 
 INFO = MethodInfo("REFIL (PQN)", "attention", "QMIX")

@@ -1,7 +1,6 @@
 """Networks that methods share: their sizes, and the options that do not fit together."""
 
 import jax
-import jax.numpy as jnp
 import pytest
 
 from refil.errors import RefilError
@@ -17,7 +16,8 @@ KEY = jax.random.key(0)
 
 
 def small(options, **changes):
-    return options(**({"size": 8, "heads": 2, "memory": 8} | changes))
+    sizes = {"size": 8, "heads": 2, "memory": 8}
+    return options(**({name: value for name, value in sizes.items() if hasattr(options, name)} | changes))
 
 
 def test_inputs_have_the_last_action_if_it_is_asked_for():
@@ -51,26 +51,18 @@ def test_networks_of_the_same_key_are_the_same_and_of_another_differ():
     assert not any((a == b).all() for a, b in zip(first, other, strict=True) if a.size > 1)
 
 
-def test_on_policy_heads_start_scaled():
-    options = {"layer_norm": False, "recurrent": False}
-    plain, scaled = (
-        networks.on_policy_model(small(networks.OnPolicyNetOptions, head_scale=scale, **options), SPEC, KEY).utility
-        for scale in (1.0, 0.5)
-    )
-    assert jnp.allclose(scaled.head.weight, 0.5 * plain.head.weight)
-    assert (scaled.encoder.embed.weight == plain.encoder.embed.weight).all()
-
-
-@pytest.mark.parametrize("changes", [{"layer_norm": False}, {"utility": "updet"}], ids=str)
-def test_an_own_embedding_needs_an_encoder_to_add_it_to(changes):
-    with pytest.raises(RefilError, match=r"method.own_embedding needs method.layer_norm, and a method.utility other than"):
-        networks.on_policy_model(small(networks.OnPolicyNetOptions, own_embedding=True, **changes), SPEC, KEY)
-
-
-def test_shared_targets_need_actions_aimed_at_entities_and_a_memory():
-    build = networks.on_policy_model
-    assert isinstance(build(small(networks.OnPolicyNetOptions, shared_targets=True), AIMED, KEY).utility, TargetedUtility)
+@pytest.mark.parametrize(
+    ("build", "options"),
+    [
+        (networks.attention_qmix, networks.MixerOptions),
+        (networks.attention_vdn, networks.UtilityOptions),
+        (lambda options, *rest: networks.pooling_qmix(options, "mean", *rest), networks.PoolingOptions),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_shared_targets_need_actions_aimed_at_entities_and_a_memory(build, options):
+    assert isinstance(build(small(options, shared_targets=True), AIMED, KEY).utility, TargetedUtility)
     with pytest.raises(RefilError, match="this environment has none"):
-        build(small(networks.OnPolicyNetOptions, shared_targets=True), SPEC, KEY)
+        build(small(options, shared_targets=True), SPEC, KEY)
     with pytest.raises(RefilError, match=r"method.shared_targets needs method.recurrent"):
-        build(small(networks.OnPolicyNetOptions, shared_targets=True, recurrent=False), AIMED, KEY)
+        build(small(options, shared_targets=True, recurrent=False), AIMED, KEY)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from refil.learning import onpolicy
-from refil.learning.networks import OnPolicyNetOptions, on_policy_model
 from refil.learning.onpolicy import OnPolicyOptions
+from refil.learning.onpolicy_networks import OnPolicyNetOptions, on_policy_model
 from refil.types import Spec
 from tests.tiny_methods import EPISODES, TIME, random_batch
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.learning.networks import OnPolicyNetOptions, on_policy_model
+from refil.learning.onpolicy_networks import OnPolicyNetOptions, on_policy_model
 from refil.nn import normalized
 from refil.nn.attention import attention
 from refil.types import Spec

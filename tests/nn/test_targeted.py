@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from refil.errors import RefilError
-from refil.learning.networks import OnPolicyNetOptions, on_policy_model
+from refil.checks import methods
+from refil.learning.onpolicy_networks import OnPolicyNetOptions, on_policy_model
 from refil.nn.targeted import TargetedUtility
 from refil.types import Spec
+from tests import tiny_methods
 from tests.tiny_methods import random_batch
 
 SPEC = Spec(3, 5, 4, 5, 4, target_actions=3)  # 3 agents, 5 entities, 5 actions, of which 3 aim at entities
@@ -49,12 +50,18 @@ def test_actions_without_a_target_do_not_depend_on_who_can_be_targeted():
     assert not np.allclose(q[..., BASIC:], none[..., BASIC:])
 
 
-@pytest.mark.parametrize("changes", [{"utility": "updet"}, {"recurrent": False}, {"layer_norm": False}], ids=str)
-def test_other_networks_cannot_share_targets(changes):
-    with pytest.raises(RefilError, match=r"method.shared_targets needs method.recurrent, method.layer_norm"):
-        on_policy_model(replace(OPTIONS, **changes), SPEC, jax.random.key(0))
-
-
-def test_an_environment_must_have_actions_aimed_at_entities():
-    with pytest.raises(RefilError, match=r"method.shared_targets needs actions aimed at entities"):
-        on_policy_model(OPTIONS, replace(SPEC, target_actions=0), jax.random.key(0))
+@pytest.mark.parametrize("name", ["refil", "refil_vdn", "qmix_mean_pooling", "refil_pqn"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        methods.step_equals_unroll,
+        methods.invisible_entities_have_no_effect,
+        methods.padding_has_no_effect,
+        methods.packed_equals_padded,
+        methods.gradients_are_finite,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_methods_that_share_targets_guarantee_the_same(name, check):
+    method = tiny_methods.small(name, tiny_methods.RECURRENT, methods.SPEC, shared_targets=True)
+    check(tiny_methods.subject_of(method, methods.SPEC), 3)

@@ -15,7 +15,7 @@ from refil.envs.starcraft.config import Config
 from refil.envs.starcraft.scenarios import Army, Scenario
 from refil.envs.starcraft.sim import kernel, tick
 from refil.envs.starcraft.sim.rules import SMAC, SMACLITE, TICKS_PER_STEP, Rules
-from refil.envs.starcraft.sim.state import ARENAS, Game, State, batches_last
+from refil.envs.starcraft.sim.state import ARENAS, Game, State, batches_last, in_parts
 from refil.envs.starcraft.sim.unit import VARIED, UnitTable
 from refil.errors import RefilError, closest
 from refil.scene import Scene
@@ -138,6 +138,9 @@ def run_ticks(game: Game) -> Callable[[State, Float[Array, " units"]], State]:
     def run(state: State, jitter: Float[Array, " units *batch"]) -> State:
         if kernel.is_supported(state):
             return kernel.run_ticks(state, jitter, game)
+        return in_parts(all_ticks, state, jitter)
+
+    def all_ticks(state: State, jitter: Float[Array, " units *batch"]) -> State:
         stats = game.stats(state)
 
         def one_tick(_: Array, now: State) -> State:

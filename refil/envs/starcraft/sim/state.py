@@ -23,6 +23,7 @@ from refil.kernels.gather import take_rows
 
 NOBODY = -1  # no target, no attacker, no unit
 MANY_PAIRS = 4096  # from this size on, XLA for CPUs reduces arrays of pairs with a library
+MOST_PAIRS = 2**18  # size of such an array above which a CPU takes several times as long per battle
 Constants = tuple[float | int, ...]
 
 
@@ -208,6 +209,28 @@ def compute_once(function: Callable[[], Array], like: Array, game: Game) -> Arra
     if hardware.on_gpu() or game.in_kernel or like.size >= MANY_PAIRS:
         return function()
     return jax.lax.cond(like.reshape(-1)[0] > -jnp.inf, function, lambda: jnp.zeros_like(like))
+
+
+def in_parts(function: Callable[..., Any], state: State, jitter: Float[Array, " units *batch"]) -> Any:
+    """Return `function(state, jitter)`; on a CPU, for many battles, one part of them after another."""
+    units, *batch = jitter.shape
+    battles = math.prod(batch)
+    count = 1 if hardware.on_gpu() else math.ceil(battles / max(MOST_PAIRS // units**2, 1))
+    size = math.ceil(battles / max(count, 1))
+    if count < 2:
+        return function(state, jitter)
+
+    def split(leaf: Array) -> Array:
+        flat = leaf.reshape(*leaf.shape[: leaf.ndim - len(batch)], battles)
+        padded = jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, count * size - battles)])
+        return jnp.moveaxis(padded.reshape(*flat.shape[:-1], count, size), -2, 0)
+
+    def join(leaf: Array) -> Array:
+        whole = jnp.moveaxis(leaf, 0, -2)
+        flat = whole.reshape(*whole.shape[:-2], count * size)[..., :battles]
+        return flat.reshape(*flat.shape[:-1], *batch)
+
+    return jax.tree.map(join, jax.lax.map(lambda part: function(*part), jax.tree.map(split, (state, jitter))))
 
 
 def batches_last(function: Callable[..., Any]) -> Callable[..., Any]:

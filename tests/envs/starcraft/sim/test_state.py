@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from refil import hardware
 from refil.envs.starcraft.sim import state as states
 from tests.envs.starcraft import scenes
 
@@ -54,6 +55,37 @@ def test_rows_of_constants_are_applied_one_after_another(game):
     rows = [(2.0, 1), (3.0, -1)]
     result = jax.jit(lambda x: states.apply_rows(lambda carry, factor, term: factor * carry + term, x, rows, game))(1.0)
     assert float(result) == 3 * (2 * 1 + 1) - 1
+
+
+@pytest.mark.parametrize(("game", "battles", "conditions"), [(GAME, 4, 1), (GAME, 456, 0), (KERNEL, 4, 0)])
+def test_small_arrays_of_pairs_are_computed_once_behind_a_condition(game, battles, conditions):
+    gaps = jax.random.normal(jax.random.key(0), (3, 3, battles))
+
+    def shorter(gaps):
+        return states.compute_once(lambda: gaps - 1, gaps, game)
+
+    np.testing.assert_array_equal(jax.jit(shorter)(gaps), gaps - 1)
+    assert str(jax.make_jaxpr(shorter)(gaps)).count("cond[") == conditions * (not hardware.on_gpu())
+
+
+@pytest.mark.parametrize("batch", [(4,), (5,), (2, 3)])
+def test_many_battles_are_simulated_in_parts(batch, monkeypatch):
+    monkeypatch.setattr(states, "MOST_PAIRS", 2 * 3**2)
+    one = scenes.place([("marine", 1, 1), ("marine", 2, 2), ("marine", 3, 3)], GAME)
+    jitter = jax.random.uniform(jax.random.key(0), (3, *batch))
+    state = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf.reshape(*leaf.shape, *[1] * len(batch)), (*leaf.shape, *batch)), one
+    )
+    seen = []
+
+    def walk(state, jitter):
+        seen.append(jitter.shape)
+        return replace(state, x=state.x + jitter, time=state.time + 1)
+
+    after = states.in_parts(walk, state, jitter)
+    expected = replace(state, x=state.x + jitter, time=state.time + 1)
+    jax.tree.map(np.testing.assert_array_equal, after, expected)
+    assert seen[0] == (jitter.shape if hardware.on_gpu() else (3, 2))
 
 
 def test_batches_come_last_inside_and_first_outside():

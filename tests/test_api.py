@@ -175,7 +175,7 @@ def test_errors_name_the_bad_value_in_python_terms(call, message):
     "method", ["mingru", *(pytest.param(name, marks=pytest.mark.slow) for name in ("weighted_vdn", "iql_lambda"))]
 )
 def test_the_examples_train(method, pack):
-    options = {"size": 8, "heads": 2, "recurrent": method == "mingru"}
+    options = {"size": 8, "heads": 2} | ({} if method == "mingru" else {"recurrent": False})
     quick = {**QUICK, "steps": 120, "eval_every": 120, "pack": pack}
     run = refil.train(f"{EXAMPLES}/beacon.py", method=f"{EXAMPLES}/{method}.py", method_options=options, **quick)
     assert run.metrics[-1]["updates"] > 0

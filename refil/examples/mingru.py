@@ -9,15 +9,26 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from refil.learning.losses import ImaginedOptions, factorized_q_learning, use_random
-from refil.learning.networks import MixerOptions, attention_factory, entity_encoder, input_size, mixing_network
+from refil.learning.networks import (
+    HeadOptions,
+    MixingOptions,
+    NetOptions,
+    attention_factory,
+    entity_encoder,
+    input_size,
+    mixing_network,
+)
 from refil.nn.layers import Linear, linear
 from refil.nn.utilities import EntityEncoder, entity_inputs
+from refil.settings import PositiveInt
 from refil.types import Method, Model, Observation, Spec
 
 
 @dataclass(frozen=True)
-class Config(ImaginedOptions, MixerOptions):
+class Config(ImaginedOptions, MixingOptions, HeadOptions, NetOptions):
     """Options of the method: `--method.size`, `--method.heads` and so on on the command line."""
+
+    memory: PositiveInt = 64  # Size of the minGRU's state
 
 
 class MinGruUtility(eqx.Module):

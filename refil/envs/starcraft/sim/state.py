@@ -215,10 +215,11 @@ def in_parts(function: Callable[..., Any], state: State, jitter: Float[Array, " 
     """Return `function(state, jitter)`; on a CPU, for many battles, one part of them after another."""
     units, *batch = jitter.shape
     battles = math.prod(batch)
-    count = 1 if hardware.on_gpu() else math.ceil(battles / max(MOST_PAIRS // units**2, 1))
-    size = math.ceil(battles / max(count, 1))
-    if count < 2:
+    most = max(MOST_PAIRS // units**2, 1)
+    if hardware.on_gpu() or battles <= most:
         return function(state, jitter)
+    count = math.ceil(battles / most)
+    size = math.ceil(battles / count)
 
     def split(leaf: Array) -> Array:
         flat = leaf.reshape(*leaf.shape[: leaf.ndim - len(batch)], battles)
